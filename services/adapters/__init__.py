@@ -1,0 +1,1 @@
+"""The only place that imports databases, vector stores, models and parsers."""

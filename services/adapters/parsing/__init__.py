@@ -1,0 +1,1 @@
+"""Reading hostile files in a child process with hard limits."""

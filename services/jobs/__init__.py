@@ -1,0 +1,1 @@
+"""The job ledger: why nothing that was accepted is lost."""

@@ -1,0 +1,1 @@
+"""Pure ranking: query analysis, score fusion."""

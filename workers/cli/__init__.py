@@ -1,0 +1,1 @@
+"""The `zeph` command."""

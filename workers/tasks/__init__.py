@@ -1,0 +1,1 @@
+"""Celery tasks: a few lines each, one service function per task."""
