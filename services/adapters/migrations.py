@@ -1,0 +1,101 @@
+"""Bringing a database to the schema of this version, safely when several processes start at once."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from services import errors
+from services.adapters import tables
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from alembic.config import Config
+
+    from services.adapters.sqlite import Sqlite
+
+# The newest migration. Kept here so that an up-to-date database costs one query and no import of Alembic.
+HEAD = "0001"
+
+
+def folder() -> Path:
+    """Where the migrations are: inside the installed package, or beside it in a checkout."""
+    package = Path(str(files("services")))
+    inside, beside = package / "migrations", package.parent / "alembic"
+    found = inside if (inside / "env.py").is_file() else beside
+    if not (found / "env.py").is_file():
+        raise errors.SchemaError(f"the migrations are missing from this installation: no env.py in {found}")
+    return found
+
+
+def current(database: Sqlite) -> str | None:
+    """The revision of the database, None for an empty one."""
+    with database.read() as connection:
+        known = connection.exec_driver_sql(
+            "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
+        ).first()
+        row = known and connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
+        return str(row[0]) if row else None
+
+
+def ensure(database: Sqlite) -> None:
+    """Migrate to HEAD if needed. Raises SchemaError for a database of a newer version."""
+    if current(database) != HEAD:
+        upgrade(database)
+
+
+def upgrade(database: Sqlite, target: str = "head") -> None:
+    """Run the missing migrations in one transaction: after a crash the schema is before or after, never between.
+
+    Others wait for the write lock and then find nothing to do.
+    """
+    from alembic import command
+    from alembic.util.exc import CommandError
+
+    try:
+        with database.write() as connection:
+            command.upgrade(_config(connection), target)
+    except CommandError as error:
+        raise errors.SchemaError(
+            f"{database.path} has a schema that this version does not know ({error}). "
+            "It was written by another version of zeph: use that one, or restore a backup."
+        ) from error
+
+
+def downgrade(database: Sqlite, target: str = "base") -> None:
+    """Undo migrations down to `target`, in one transaction. Data of removed tables is lost."""
+    from alembic import command
+
+    with database.write() as connection:
+        command.downgrade(_config(connection), target)
+
+
+def differences(database: Sqlite) -> list[str]:
+    """How the database differs from the tables this version describes; [] when it does not."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with database.read() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"include_name": include_name, "compare_type": True}
+        )
+        found = [str(difference) for difference in compare_metadata(context, tables.metadata)]
+        rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        stored = {" ".join(sql.split()) for (sql,) in rows}
+    wanted = (" ".join(sql.split()) for sql in tables.FULL_TEXT_SQL)
+    return found + [f"missing or different: {sql}" for sql in wanted if sql not in stored]
+
+
+def include_name(name: str | None, kind: str, _parents: object) -> bool:
+    """Leave the full-text tables to `FULL_TEXT_SQL`: Alembic knows no virtual tables."""
+    return kind != "table" or not (name or "").startswith(tables.FULL_TEXT_TABLES)
+
+
+def _config(connection: sa.Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(folder()))
+    config.attributes["connection"] = connection
+    return config

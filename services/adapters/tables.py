@@ -1,0 +1,530 @@
+"""The tables, as SQLAlchemy Core describes them. Migrations create them; a test keeps both equal.
+
+Row ids are never reused (AUTOINCREMENT), because a vector's id is derived from its row's id. Every time is an integer: microseconds since 1970-01-01 UTC. JSON is text. The full-text tables are plain SQL in
+`FULL_TEXT_SQL`, because SQLAlchemy knows no virtual tables: each is an external-content FTS5 index that triggers keep
+in step with its base table. `segmented` holds the bigrams of scripts written without blanks, so that they are found
+by any part; `scope` is one token for (namespace, collection), so that filtering happens inside the index.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.types import REAL
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _id() -> Column[int]:
+    return Column("id", Integer, primary_key=True)
+
+
+def _namespace() -> Column[str]:
+    return Column("namespace", Text, nullable=False)
+
+
+def _time(name: str, *, nullable: bool = False) -> Column[int]:
+    return Column(name, Integer, nullable=nullable)
+
+
+def _flag(name: str, default: str) -> Column[int]:
+    return Column(name, Integer, nullable=False, server_default=text(default))
+
+
+def _parent(name: str, target: str, *, nullable: bool = False, on_delete: str = "CASCADE") -> Column[int]:
+    return Column(name, Integer, ForeignKey(target, ondelete=on_delete), nullable=nullable)
+
+
+# ---- conversations -------------------------------------------------------------------------------------------
+
+conversations = Table(
+    "conversations",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("key", Text),
+    Column("title", Text),
+    _time("created_at"),
+    UniqueConstraint("namespace", "key"),
+    Index(None, "namespace", "created_at"),
+    sqlite_autoincrement=True,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _id(),
+    _namespace(),
+    _parent("conversation_id", "conversations.id"),
+    Column("role", Text, nullable=False),
+    Column("speaker", Text),
+    Column("origin", Text, nullable=False, server_default=text("'user'")),
+    Column("content", Text, nullable=False),
+    Column("segmented", Text),
+    Column("scope", Text, nullable=False),
+    Column("parts", Text, nullable=False, server_default=text("'[]'")),
+    Column("content_hash", Text, nullable=False),
+    _flag("agent_visible", "1"),
+    _flag("user_visible", "1"),
+    _time("created_at"),
+    _time("compacted_at", nullable=True),
+    _time("deleted_at", nullable=True),
+    _time("last_accessed_at", nullable=True),
+    _flag("access_count", "0"),
+    _flag("vectors_removed", "0"),
+    CheckConstraint("role IN ('system', 'user', 'assistant')", name="role"),
+    Index(None, "namespace", "conversation_id", "id"),
+    Index(None, "namespace", "created_at"),
+    Index("ix_messages_conversation_id", "conversation_id"),
+    sqlite_autoincrement=True,
+)
+
+message_embeddings = Table(
+    "message_embeddings",
+    metadata,
+    Column("message_id", Integer, ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("windows", Integer, nullable=False),
+    _time("created_at"),
+)
+
+summaries = Table(
+    "summaries",
+    metadata,
+    _id(),
+    _namespace(),
+    _parent("conversation_id", "conversations.id"),
+    Column("content", Text, nullable=False),
+    _parent("first_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
+    _parent("last_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
+    Column("token_estimate", Integer, nullable=False),
+    _time("created_at"),
+    Index(None, "namespace", "conversation_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+acp_sessions = Table(
+    "acp_sessions",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("title", Text),
+    _parent("conversation_id", "conversations.id", nullable=True, on_delete="SET NULL"),
+    _time("created_at"),
+    _time("updated_at"),
+    Index(None, "namespace", "created_at"),
+)
+
+acp_session_events = Table(
+    "acp_session_events",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("session_id", Text, nullable=False),
+    Column("event_type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    _time("created_at"),
+    # The key is composite: an event belongs to a session of its own namespace.
+    ForeignKeyConstraint(
+        ["namespace", "session_id"], ["acp_sessions.namespace", "acp_sessions.id"], ondelete="CASCADE"
+    ),
+    Index(None, "namespace", "session_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+# ---- corrections and cache -----------------------------------------------------------------------------------
+
+zeph_corrections = Table(
+    "zeph_corrections",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("session_id", Text),
+    _parent("message_id", "messages.id", nullable=True, on_delete="SET NULL"),
+    Column("original_output", Text, nullable=False),
+    Column("correction_text", Text, nullable=False),
+    Column("skill_name", Text),
+    Column("kind", Text, nullable=False),
+    Column("confidence", REAL, nullable=False),
+    _time("created_at"),
+    _time("retired_at", nullable=True),
+    UniqueConstraint("namespace", "message_id"),
+    Index(None, "namespace", "skill_name", "id"),
+    Index(None, "namespace", "session_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+correction_embeddings = Table(
+    "correction_embeddings",
+    metadata,
+    Column("correction_id", Integer, ForeignKey("zeph_corrections.id", ondelete="CASCADE"), primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("windows", Integer, nullable=False),
+    _time("created_at"),
+)
+
+response_cache = Table(
+    "response_cache",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("cache_key", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("response", Text, nullable=False),
+    Column("sources", Text, nullable=False, server_default=text("'[]'")),
+    Column("embedding", LargeBinary),
+    Column("embedding_space", Text),
+    _time("created_at"),
+    _time("expires_at"),
+    Index(None, "expires_at"),
+    Index(None, "namespace", "embedding_space", "expires_at"),
+)
+
+# ---- documents -----------------------------------------------------------------------------------------------
+
+documents = Table(
+    "documents",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("collection", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("content_type", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("splitter", Text, nullable=False),
+    Column("extra", Text, nullable=False, server_default=text("'{}'")),
+    Column("warnings", Text, nullable=False, server_default=text("'[]'")),
+    _time("created_at"),
+    _time("updated_at"),
+    UniqueConstraint("namespace", "collection", "source"),
+    sqlite_autoincrement=True,
+)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    _id(),
+    _namespace(),
+    _parent("document_id", "documents.id"),
+    Column("position", Integer, nullable=False),
+    Column("start_offset", Integer, nullable=False),
+    Column("end_offset", Integer, nullable=False),
+    Column("page", Integer),
+    Column("tokens", Integer, nullable=False),
+    Column("heading", Text, nullable=False),
+    Column("context", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("segmented", Text),
+    Column("scope", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("occurrence", Integer, nullable=False),
+    _time("created_at"),
+    UniqueConstraint("namespace", "document_id", "content_hash", "occurrence"),
+    Index(None, "document_id", "position"),
+    sqlite_autoincrement=True,
+)
+
+chunk_embeddings = Table(
+    "chunk_embeddings",
+    metadata,
+    Column("chunk_id", Integer, ForeignKey("chunks.id", ondelete="CASCADE"), primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("windows", Integer, nullable=False),
+    _time("created_at"),
+)
+
+# ---- graph ---------------------------------------------------------------------------------------------------
+
+_ENTITY_TYPES = "'person', 'tool', 'concept', 'project', 'language', 'file', 'config', 'organization'"
+
+graph_entities = Table(
+    "graph_entities",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("name", Text, nullable=False),
+    Column("canonical_name", Text, nullable=False),
+    Column("entity_type", Text, nullable=False),
+    Column("summary", Text),
+    Column("segmented", Text),
+    Column("scope", Text, nullable=False),
+    Column("merged_into_id", Integer, ForeignKey("graph_entities.id", ondelete="SET NULL")),
+    _time("first_seen_at"),
+    _time("last_seen_at"),
+    CheckConstraint(f"entity_type IN ({_ENTITY_TYPES})", name="entity_type"),
+    UniqueConstraint("namespace", "canonical_name", "entity_type"),
+    Index(None, "namespace", "last_seen_at"),
+    sqlite_autoincrement=True,
+)
+
+entity_embeddings = Table(
+    "entity_embeddings",
+    metadata,
+    Column("entity_id", Integer, ForeignKey("graph_entities.id", ondelete="CASCADE"), primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("windows", Integer, nullable=False),
+    _time("created_at"),
+)
+
+graph_entity_aliases = Table(
+    "graph_entity_aliases",
+    metadata,
+    _id(),
+    _namespace(),
+    _parent("entity_id", "graph_entities.id"),
+    Column("alias_name", Text, nullable=False),
+    _time("created_at"),
+    UniqueConstraint("namespace", "alias_name", "entity_id"),
+    Index(None, "entity_id"),
+    sqlite_autoincrement=True,
+)
+
+graph_edges = Table(
+    "graph_edges",
+    metadata,
+    _id(),
+    _namespace(),
+    _parent("source_entity_id", "graph_entities.id"),
+    _parent("target_entity_id", "graph_entities.id"),
+    Column("relation", Text, nullable=False),
+    Column("fact", Text, nullable=False),
+    Column("confidence", REAL, nullable=False),
+    _time("valid_from"),
+    _time("valid_to", nullable=True),
+    _time("created_at"),
+    _time("expired_at", nullable=True),
+    Column("superseded_by_id", Integer, ForeignKey("graph_edges.id", ondelete="SET NULL")),
+    CheckConstraint("source_entity_id <> target_entity_id", name="no_self_loop"),
+    CheckConstraint("confidence BETWEEN 0 AND 1", name="confidence"),
+    Index(None, "namespace", "source_entity_id"),
+    Index(None, "namespace", "target_entity_id"),
+    Index("ix_graph_edges_expired", "expired_at", sqlite_where=text("expired_at IS NOT NULL")),
+    Index(
+        "uq_graph_edges_active",
+        "namespace",
+        "source_entity_id",
+        "target_entity_id",
+        "relation",
+        unique=True,
+        sqlite_where=text("valid_to IS NULL AND expired_at IS NULL"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+graph_edge_sources = Table(
+    "graph_edge_sources",
+    metadata,
+    _id(),
+    _parent("edge_id", "graph_edges.id"),
+    _parent("message_id", "messages.id", nullable=True),
+    _parent("chunk_id", "chunks.id", nullable=True),
+    Column("extractor", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    _time("created_at"),
+    UniqueConstraint("edge_id", "message_id", "extractor"),
+    UniqueConstraint("edge_id", "chunk_id", "extractor"),
+    Index(None, "message_id"),
+    Index(None, "chunk_id"),
+    sqlite_autoincrement=True,
+)
+
+graph_communities = Table(
+    "graph_communities",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("name", Text, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    _time("created_at"),
+    _time("updated_at"),
+    UniqueConstraint("namespace", "name"),
+    sqlite_autoincrement=True,
+)
+
+graph_community_members = Table(
+    "graph_community_members",
+    metadata,
+    Column("community_id", Integer, ForeignKey("graph_communities.id", ondelete="CASCADE"), primary_key=True),
+    Column("entity_id", Integer, ForeignKey("graph_entities.id", ondelete="CASCADE"), primary_key=True),
+    Index(None, "entity_id"),
+)
+
+graph_metadata = Table(
+    "graph_metadata",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+# ---- vectors -------------------------------------------------------------------------------------------------
+
+# Which physical collection serves a logical one, and whose vectors it holds. Both backends use it.
+embedding_collections = Table(
+    "embedding_collections",
+    metadata,
+    Column("physical", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("dimension", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    _time("created_at"),
+    CheckConstraint("state IN ('active', 'building', 'retired')", name="state"),
+    Index("uq_embedding_collections_active", "name", unique=True, sqlite_where=text("state = 'active'")),
+)
+
+# Points whose rows are gone but whose vectors may still be there.
+vector_tombstones = Table(
+    "vector_tombstones",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("collection", Text, nullable=False),
+    Column("point_id", Text, nullable=False),
+    _time("created_at"),
+    UniqueConstraint("namespace", "collection", "point_id"),
+    sqlite_autoincrement=True,
+)
+
+# The embedded vector store's own three tables.
+vector_collections = Table(
+    "vector_collections",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("dimension", Integer, nullable=False),
+)
+
+# `change` grows with each write; `purged` is the last change whose deletions are no longer on record.
+vector_namespaces = Table(
+    "vector_namespaces",
+    metadata,
+    Column("collection", Text, ForeignKey("vector_collections.name", ondelete="CASCADE"), primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("change", Integer, nullable=False, server_default=text("0")),
+    Column("purged", Integer, nullable=False, server_default=text("0")),
+)
+
+# A deleted point stays for a while with a NULL vector, so that readers with a cached matrix learn of it.
+vector_points = Table(
+    "vector_points",
+    metadata,
+    Column("rowid", Integer, primary_key=True),
+    Column("collection", Text, ForeignKey("vector_collections.name", ondelete="CASCADE"), nullable=False),
+    _namespace(),
+    Column("id", Text, nullable=False),
+    Column("change", Integer, nullable=False),
+    Column("vector", LargeBinary),
+    Column("payload", Text, nullable=False),
+    UniqueConstraint("namespace", "collection", "id"),
+    Index(None, "namespace", "collection", "change"),
+)
+
+# ---- jobs ----------------------------------------------------------------------------------------------------
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _id(),
+    _namespace(),
+    Column("kind", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("dedupe_key", Text),
+    Column("payload", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default=text("'pending'")),
+    _flag("priority", "0"),
+    _flag("attempts", "0"),
+    _flag("lost_leases", "0"),
+    _flag("cancel_requested", "0"),
+    _time("run_after"),
+    _time("dispatched_at", nullable=True),
+    Column("lease_token", Text),
+    _time("lease_until", nullable=True),
+    Column("error_type", Text),
+    Column("error_message", Text),
+    Column("outcome", Text),
+    _parent("parent_id", "jobs.id", nullable=True),
+    _flag("children_open", "0"),
+    _time("created_at"),
+    _time("started_at", nullable=True),
+    _time("finished_at", nullable=True),
+    CheckConstraint("state IN ('pending', 'running', 'waiting', 'done', 'dead')", name="state"),
+    Index(
+        "uq_jobs_live",
+        "namespace",
+        "kind",
+        "dedupe_key",
+        unique=True,
+        sqlite_where=text("state IN ('pending', 'running', 'waiting')"),
+    ),
+    Index(
+        "ix_jobs_due",
+        "queue",
+        "namespace",
+        "priority",
+        "run_after",
+        "id",
+        sqlite_where=text("state = 'pending'"),
+    ),
+    Index("ix_jobs_leases", "lease_until", sqlite_where=text("state = 'running'")),
+    Index(
+        "uq_jobs_child",
+        "parent_id",
+        "kind",
+        "dedupe_key",
+        unique=True,
+        sqlite_where=text("parent_id IS NOT NULL AND dedupe_key IS NOT NULL"),
+    ),
+    Index("ix_jobs_parent", "parent_id", "state"),
+    Index("ix_jobs_finished", "state", "finished_at"),
+    sqlite_autoincrement=True,
+)
+
+
+def _full_text(name: str, base: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """An FTS5 index over columns of `base`, and the triggers that keep it in step."""
+    listed = ", ".join(columns)
+    old, new = (", ".join(f"{row}.{column}" for column in columns) for row in ("old", "new"))
+    # Only names written in this file come together here.
+    remove = f"INSERT INTO {name}({name}, rowid, {listed}) VALUES ('delete', old.id, {old});"  # noqa: S608
+    add = f"INSERT INTO {name}(rowid, {listed}) VALUES (new.id, {new});"  # noqa: S608
+    # M* keeps the vowel signs of Indic scripts inside their words.
+    tokenizer = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+    options = f"content='{base}', content_rowid='id', tokenize=\"{tokenizer}\""
+    changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in columns)
+    return (
+        f"CREATE VIRTUAL TABLE {name} USING fts5({listed}, {options})",
+        f"CREATE TRIGGER {name}_insert AFTER INSERT ON {base} BEGIN {add} END",
+        f"CREATE TRIGGER {name}_delete AFTER DELETE ON {base} BEGIN {remove} END",
+        f"CREATE TRIGGER {name}_update AFTER UPDATE ON {base} WHEN {changed} BEGIN {remove} {add} END",
+    )
+
+
+FULL_TEXT_SQL = (
+    *_full_text("messages_fts", "messages", ("content", "segmented", "scope")),
+    *_full_text("chunks_fts", "chunks", ("context", "text", "segmented", "scope")),
+    *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "segmented", "scope")),
+)
+FULL_TEXT_TABLES = ("messages_fts", "chunks_fts", "graph_entities_fts")
