@@ -264,7 +264,7 @@ class MemorySettings(Section):
 
     sqlite_path: AnyPath = Field(default=Path("zeph.db"), description="The database, relative to data_dir.")
     vector_backend: Literal["sqlite", "qdrant", "memory"] = Field(
-        default="sqlite", description="Where vectors live; memory = nowhere, for tests."
+        default="sqlite", description="Where vectors live; memory: nowhere, for tests."
     )
     qdrant_url: HttpUrl = Field(default="http://localhost:6333", description="REST address of Qdrant.")
     qdrant_api_key: SecretStr = Field(
@@ -335,7 +335,7 @@ class EmbeddingSettings(Section):
 
     provider: Literal["local", "none", "openai", "fake"] = Field(
         default="local",
-        description="local = bundled model; openai = any compatible server; none = words only.",
+        description="local: the bundled model; openai: any compatible server; none: words only.",
     )
     model: str = Field(default="", description="Model name; empty = the bundled one.")
     base_url: OptionalHttpUrl = Field(default="", description="Server, e.g. http://localhost:11434/v1.")
@@ -370,7 +370,7 @@ class EmbeddingSettings(Section):
 class LlmSettings(Section):
     """[llm]: the language model; none is needed."""
 
-    provider: Literal["none", "openai"] = Field(default="none", description="openai = any compatible server.")
+    provider: Literal["none", "openai"] = Field(default="none", description="openai: any compatible server.")
     base_url: OptionalHttpUrl = Field(default="", description="Server, e.g. http://localhost:11434/v1.")
     api_key: SecretStr = Field(default=SecretStr(""), description="Key for the server, if it wants one.")
     model: str = Field(default="", description="Model name.")
@@ -711,8 +711,9 @@ def _from_environment(problems: list[str]) -> Iterator[_Given]:
             problems.append(f"unknown variable {name}" + _nearest(name, [*_variables(), CONFIG_VARIABLE]))
             continue
         one = _Given(key, _typed(text, _fields()[key]), "environment", name)
-        if seen.setdefault(key, one).value != one.value:
-            problems.append(f"{seen[key].place} and {name} both set {key} and differ: keep one of them")
+        first = seen.setdefault(key, one)
+        if first is not one and first.value != one.value:
+            problems.append(f"{first.place} and {name} both set {key} and differ: keep one of them")
         yield one
 
 
@@ -743,7 +744,9 @@ def _unknown(key: str, place: str) -> str:
 
 def _nearest(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
-    return f": did you mean {close[0]}?" if close else ": `zeph config show` lists what there is"
+    return (
+        f": did you mean {close[0]}?" if close else ": `zeph config init` writes a file that lists them all"
+    )
 
 
 def _problem(detail: Mapping[str, Any], given: Mapping[str, _Given]) -> str:
