@@ -1,0 +1,1 @@
+"""Conversations and recall: what an agent said, and finding it again."""
