@@ -249,6 +249,8 @@ def _is_impossible(before: str, char: str, after: str) -> bool:
         return any(side.isascii() and side.isalpha() for side in (before, after)) and not _is_latin(char)
     if "\u2500" <= char <= "\u259f":
         return before.isalnum() or after.isalnum()
+    if category == "No" and before.isalpha():
+        return True
     return before.isalpha() and after.isalpha() and char not in _JOINERS and ord(char) < 0x3000
 
 
@@ -257,7 +259,7 @@ def _is_latin(char: str) -> bool:
     return (
         "\u2e80" <= char <= "\ud7ff"
         or char >= "\uff00"
-        or unicodedata.name(char, "").startswith(("LATIN", "COMBINING", "FEMININE", "MASCULINE"))
+        or unicodedata.name(char, "").startswith(("LATIN", "COMBINING", "FEMININE", "MASCULINE", "MICRO"))
     )
 
 
