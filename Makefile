@@ -25,9 +25,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## Ingest the documents of tests/corpus and answer three questions about them
 	@rm -rf .demo
 	$(DEMO) ingest tests/corpus
-	$(DEMO) search "Who may overrule the duty astronomer when the wind is too strong?"
-	$(DEMO) search "How long do we keep the raw pictures from the telescope?"
-	$(DEMO) search "雷が近づいたときはどうしますか"
+	$(DEMO) search "Can the boss make us keep the dome open in a storm?"
+	$(DEMO) search "What must be done to the focus after a power cut?"
+	$(DEMO) search "最後の落雷から何分待てば外に出られますか"
 
 test: setup ## Run the fast tests
 	$(BIN)/python -m pytest -m "not slow and not services"
