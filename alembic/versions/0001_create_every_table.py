@@ -148,6 +148,11 @@ def upgrade() -> None:
     op.create_index('ix_jobs_parent', 'jobs', ['parent_id', 'state'], unique=False)
     op.create_index('uq_jobs_child', 'jobs', ['parent_id', 'kind', 'dedupe_key'], unique=True, sqlite_where=sa.text('parent_id IS NOT NULL AND dedupe_key IS NOT NULL'))
     op.create_index('uq_jobs_live', 'jobs', ['namespace', 'kind', 'dedupe_key'], unique=True, sqlite_where=sa.text("state IN ('pending', 'running', 'waiting')"))
+    op.create_table('periodic_runs',
+    sa.Column('kind', sa.Text(), nullable=False),
+    sa.Column('period', sa.Integer(), nullable=False),
+    sa.PrimaryKeyConstraint('kind', name=op.f('pk_periodic_runs'))
+    )
     op.create_table('response_cache',
     sa.Column('namespace', sa.Text(), nullable=False),
     sa.Column('cache_key', sa.Text(), nullable=False),
@@ -451,6 +456,7 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_response_cache_namespace_embedding_space_expires_at'), table_name='response_cache')
     op.drop_index(op.f('ix_response_cache_expires_at'), table_name='response_cache')
     op.drop_table('response_cache')
+    op.drop_table('periodic_runs')
     op.drop_index('uq_jobs_live', table_name='jobs', sqlite_where=sa.text("state IN ('pending', 'running', 'waiting')"))
     op.drop_index('uq_jobs_child', table_name='jobs', sqlite_where=sa.text('parent_id IS NOT NULL AND dedupe_key IS NOT NULL'))
     op.drop_index('ix_jobs_parent', table_name='jobs')

@@ -502,6 +502,14 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 
+# The last period for which each scheduled kind was enqueued: any number of schedulers, one job per period.
+periodic_runs = Table(
+    "periodic_runs",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("period", Integer, nullable=False),
+)
+
 
 def _full_text(name: str, base: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """An FTS5 index over columns of `base`, and the triggers that keep it in step."""

@@ -1,1 +1,7 @@
-"""Celery tasks: a few lines each, one service function per task."""
+"""The handlers: a few lines each, one service function per job. Importing this package declares them all."""
+
+from __future__ import annotations
+
+from workers.tasks import embed, ingest, maintenance
+
+__all__ = ["embed", "ingest", "maintenance"]

@@ -1,0 +1,108 @@
+"""The SQL of vector collections and tombstones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services.adapters.tables import embedding_collections as c
+from services.adapters.tables import vector_tombstones as v
+from services.embedding.store import Collection, CollectionState, Tombstone
+from services.ports import Clock, EmbedderIdentity
+
+
+class SqlCollectionRows:
+    """Implements `services.embedding.store.CollectionRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    def find(self, name: str, state: CollectionState) -> Collection | None:
+        """See CollectionRows."""
+        newest = (
+            sa.select(c)
+            .where(c.c.name == name, c.c.state == state)
+            .order_by(c.c.created_at.desc(), c.c.physical)
+        )
+        row = self._connection.execute(newest.limit(1)).first()
+        return _collection(row) if row else None
+
+    def all(self) -> list[Collection]:
+        """See CollectionRows."""
+        rows = self._connection.execute(sa.select(c).order_by(c.c.name, c.c.physical))
+        return [_collection(row) for row in rows]
+
+    def create(self, name: str, identity: EmbedderIdentity, state: CollectionState) -> Collection:
+        """See CollectionRows."""
+        known = self.find(name, state)
+        if known is not None and known.identity.label == identity.label:
+            return known
+        version = int(
+            self._connection.execute(
+                sa.select(sa.func.count()).where(c.c.name == name, c.c.model == identity.model)
+            ).scalar_one()
+        )
+        model = re.sub(r"[^A-Za-z0-9_-]+", "-", identity.model)
+        physical = f"{name}__{identity.provider}-{model}-{identity.dimension}__{version + 1}"
+        self._connection.execute(
+            sa.insert(c).values(
+                physical=physical,
+                name=name,
+                provider=identity.provider,
+                model=identity.model,
+                dimension=identity.dimension,
+                state=state,
+                created_at=self._clock.now(),
+            )
+        )
+        return Collection(name, physical, identity, state)
+
+    def activate(self, collection: Collection) -> None:
+        """See CollectionRows."""
+        before = sa.and_(c.c.name == collection.name, c.c.state == CollectionState.ACTIVE)
+        self._connection.execute(sa.update(c).where(before).values(state=CollectionState.RETIRED))
+        self._set_state(collection, CollectionState.ACTIVE)
+
+    def retire(self, collection: Collection) -> None:
+        """See CollectionRows."""
+        self._set_state(collection, CollectionState.RETIRED)
+
+    def forget(self, collection: Collection) -> None:
+        """See CollectionRows."""
+        self._connection.execute(sa.delete(v).where(v.c.collection == collection.physical))
+        self._connection.execute(sa.delete(c).where(c.c.physical == collection.physical))
+
+    def bury(self, tombstones: Sequence[tuple[str, str, str]]) -> None:
+        """See CollectionRows."""
+        now = self._clock.now()
+        rows = [
+            {"namespace": namespace, "collection": collection, "point_id": point_id, "created_at": now}
+            for namespace, collection, point_id in tombstones
+        ]
+        if rows:
+            self._connection.execute(insert(v).on_conflict_do_nothing(), rows)
+
+    def tombstones(self, *, limit: int) -> list[Tombstone]:
+        """See CollectionRows."""
+        rows = self._connection.execute(sa.select(v).order_by(v.c.id).limit(limit))
+        return [Tombstone(row.id, row.namespace, row.collection, row.point_id) for row in rows]
+
+    def exhume(self, ids: Sequence[int]) -> None:
+        """See CollectionRows."""
+        if ids:
+            self._connection.execute(
+                sa.delete(v).where(v.c.id == sa.bindparam("gone")), [{"gone": i} for i in ids]
+            )
+
+    def _set_state(self, collection: Collection, state: CollectionState) -> None:
+        self._connection.execute(sa.update(c).where(c.c.physical == collection.physical).values(state=state))
+
+
+def _collection(row: sa.Row[Any]) -> Collection:
+    identity = EmbedderIdentity(row.provider, row.model, row.dimension)
+    return Collection(row.name, row.physical, identity, CollectionState(row.state))

@@ -1,0 +1,76 @@
+"""Units of work: one transaction with the stores that speak in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.document_rows import SqlDocumentRows
+from services.adapters.job_rows import LedgerLimits, SqlJobRows
+from services.adapters.sqlite import Sqlite
+from services.ports import Clock
+
+Ring = Callable[[str, str, int], None]
+
+
+class Unit:
+    """The stores of one transaction, made when first used."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock, limits: LedgerLimits, disk: Path) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._limits = limits
+        self._disk = disk
+
+    @cached_property
+    def jobs(self) -> SqlJobRows:
+        """The job ledger."""
+        return SqlJobRows(self._connection, self._clock, self._limits, self._disk)
+
+    @cached_property
+    def documents(self) -> SqlDocumentRows:
+        """Documents and their chunks."""
+        return SqlDocumentRows(self._connection, self._clock)
+
+    @cached_property
+    def collections(self) -> SqlCollectionRows:
+        """Which vector collection serves a name, and which vectors must go."""
+        return SqlCollectionRows(self._connection, self._clock)
+
+    @property
+    def rung(self) -> list[tuple[str, str, int]]:
+        """(queue, kind, job id) of the bells to ring when this unit has committed."""
+        return self.jobs.rung if "jobs" in self.__dict__ else []
+
+
+class Database:
+    """Opens units of work on one SQLite file."""
+
+    def __init__(self, sqlite: Sqlite, clock: Clock, *, ring: Ring, limits: LedgerLimits) -> None:
+        self.sqlite = sqlite
+        self._clock = clock
+        self._ring = ring
+        self._limits = limits
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[Unit]:
+        """One transaction; the bells of accepted jobs ring after its commit. See Sqlite.write."""
+        with self.sqlite.write(durable=durable) as connection:
+            unit = self._unit(connection)
+            yield unit
+        for queue, kind, job_id in unit.rung:
+            self._ring(queue, kind, job_id)
+
+    @contextmanager
+    def read(self) -> Iterator[Unit]:
+        """One consistent view, in which any write fails."""
+        with self.sqlite.read() as connection:
+            yield self._unit(connection)
+
+    def _unit(self, connection: sa.Connection) -> Unit:
+        return Unit(connection, self._clock, self._limits, self.sqlite.path.parent)

@@ -1,0 +1,346 @@
+"""The SQL of documents and chunks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.tables import chunk_embeddings as e
+from services.adapters.tables import chunks as c
+from services.adapters.tables import documents as d
+from services.documents.models import Chunk
+from services.documents.store import ChunkChanges, ChunkText, DocumentVersion, Passage, StoredDocument
+from services.embedding.points import chunk_point_ids
+from services.ids import fields_hash
+from services.ports import Clock
+from services.retrieval.query import match_expression, segment
+
+# How much a word in title and headings counts against one in the text; measured on SciFact (README, benchmarks).
+_CONTEXT_WEIGHT = 1.0
+# Stays below SQLite's limit on bound parameters whatever the build.
+_IDS_PER_STATEMENT = 500
+
+
+class SqlDocumentRows:
+    """Implements `services.documents.store.DocumentRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    # ---- documents -------------------------------------------------------------------------------------------
+
+    def find(self, namespace: str, collection: str, source: str) -> StoredDocument | None:
+        """See DocumentRows."""
+        wanted = (d.c.namespace == namespace, d.c.collection == collection, d.c.source == source)
+        return next(iter(self._select(*wanted)), None)
+
+    def get(self, document_id: int) -> StoredDocument | None:
+        """See DocumentRows."""
+        return next(iter(self._select(d.c.id == document_id)), None)
+
+    def page(
+        self, namespace: str, collection: str | None, *, after: str = "", limit: int = 1_000
+    ) -> list[StoredDocument]:
+        """See DocumentRows."""
+        tests = [d.c.namespace == namespace, d.c.source > after]
+        if collection is not None:
+            tests.append(d.c.collection == collection)
+        return self._select(*tests, limit=limit)
+
+    def namespaces(self) -> Sequence[str]:
+        """See DocumentRows."""
+        return (
+            self._connection.execute(sa.select(d.c.namespace).distinct().order_by(d.c.namespace))
+            .scalars()
+            .all()
+        )
+
+    def sources_below(self, namespace: str, collection: str, root: str) -> dict[str, int]:
+        """See DocumentRows."""
+        start = root.rstrip("/") + "/"
+        rows = self._connection.execute(
+            sa.select(d.c.source, d.c.id).where(
+                d.c.namespace == namespace,
+                d.c.collection == collection,
+                # A range, because a folder's name may hold the wildcards of LIKE. "0" follows "/".
+                d.c.source >= start,
+                d.c.source < start[:-1] + "0",
+            )
+        )
+        return {row.source: row.id for row in rows}
+
+    def store(self, version: DocumentVersion) -> ChunkChanges:
+        """See DocumentRows."""
+        document_id = self._upsert(version)
+        wanted = list(_keyed(version))
+        stored = {
+            (row.content_hash, row.occurrence): row
+            for row in self._connection.execute(sa.select(c).where(c.c.document_id == document_id))
+        }
+        keys = {key for key, _ in wanted}
+        gone = [row.id for key, row in stored.items() if key not in keys]
+        self._remove_chunks(gone)
+        new = [(key, chunk) for key, chunk in wanted if key not in stored]
+        if new:
+            self._connection.execute(
+                sa.insert(c), [self._chunk_row(version, document_id, *pair) for pair in new]
+            )
+        for key, chunk in wanted:
+            if key in stored:
+                self._move(stored[key], chunk)
+        return ChunkChanges(document_id, added=len(new), kept=len(wanted) - len(new), removed=len(gone))
+
+    def remove(self, document_ids: Sequence[int]) -> int:
+        """See DocumentRows."""
+        removed = 0
+        for part in _parts(document_ids):
+            ids = self._connection.execute(sa.select(c.c.id).where(c.c.document_id.in_(part))).scalars().all()
+            self._remove_chunks(ids)
+            removed += len(ids)
+            self._connection.execute(sa.delete(d).where(d.c.id.in_(part)))
+        return removed
+
+    def _select(self, *tests: sa.ColumnElement[bool], limit: int = 1) -> list[StoredDocument]:
+        chunks = sa.select(sa.func.count()).where(c.c.document_id == d.c.id).scalar_subquery()
+        marked = sa.exists().where(e.c.chunk_id == c.c.id)
+        embedded = sa.select(sa.func.count()).where(c.c.document_id == d.c.id, marked).scalar_subquery()
+        rows = self._connection.execute(
+            sa.select(d, chunks.label("chunks"), embedded.label("embedded"))
+            .where(*tests)
+            .order_by(d.c.source, d.c.collection)
+            .limit(limit)
+        )
+        return [_stored(row) for row in rows]
+
+    def _upsert(self, version: DocumentVersion) -> int:
+        now, metadata = self._clock.now(), version.document.metadata
+        values = {
+            "title": metadata.title,
+            "content_type": metadata.content_type,
+            "content_hash": version.content_hash,
+            "size_bytes": version.size_bytes,
+            "splitter": version.splitter,
+            "extra": json.dumps(dict(metadata.extra)),
+            "warnings": json.dumps(version.document.warnings),
+            "updated_at": now,
+        }
+        key = {"namespace": version.namespace, "collection": version.collection, "source": metadata.source}
+        statement = (
+            insert(d)
+            .values(**key, **values, created_at=now)
+            .on_conflict_do_update(index_elements=list(key), set_=values)
+            .returning(d.c.id)
+        )
+        return int(self._connection.execute(statement).scalar_one())
+
+    # ---- chunks ----------------------------------------------------------------------------------------------
+
+    def _chunk_row(
+        self, version: DocumentVersion, document_id: int, key: tuple[str, int], chunk: Chunk
+    ) -> dict[str, Any]:
+        context = _context(version.document.metadata.title, chunk.heading)
+        return {
+            "namespace": version.namespace,
+            "document_id": document_id,
+            "position": chunk.index,
+            "start_offset": chunk.start,
+            "end_offset": chunk.end,
+            "page": chunk.page,
+            "tokens": chunk.tokens,
+            "heading": json.dumps(chunk.heading),
+            "context": context,
+            "text": chunk.text,
+            "segmented": segment(f"{context} {chunk.text}"),
+            "scope": scope_token(version.namespace, version.collection),
+            "content_hash": key[0],
+            "occurrence": key[1],
+            "created_at": self._clock.now(),
+        }
+
+    def _move(self, row: sa.Row[Any], chunk: Chunk) -> None:
+        place = (chunk.index, chunk.start, chunk.end, chunk.page)
+        if place != (row.position, row.start_offset, row.end_offset, row.page):
+            self._connection.execute(
+                sa.update(c)
+                .where(c.c.id == row.id)
+                .values(position=chunk.index, start_offset=chunk.start, end_offset=chunk.end, page=chunk.page)
+            )
+
+    def _remove_chunks(self, ids: Sequence[int]) -> None:
+        for part in _parts(ids):
+            marks = sa.select(c.c.namespace, e.c.chunk_id, e.c.collection, e.c.windows).join_from(c, e)
+            buried = [
+                (row.namespace, row.collection, point)
+                for row in self._connection.execute(marks.where(c.c.id.in_(part)))
+                for point in chunk_point_ids(row.namespace, row.collection, row.chunk_id, row.windows)
+            ]
+            SqlCollectionRows(self._connection, self._clock).bury(buried)
+            self._connection.execute(sa.delete(c).where(c.c.id.in_(part)))
+
+    def existing_chunks(self, ids: Sequence[int]) -> set[int]:
+        """See DocumentRows."""
+        found = (
+            self._connection.execute(sa.select(c.c.id).where(c.c.id.in_(part))).scalars()
+            for part in _parts(ids)
+        )
+        return {chunk_id for part in found for chunk_id in part}
+
+    # ---- vectors ---------------------------------------------------------------------------------------------
+
+    def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
+        """See DocumentRows."""
+        rows = self._connection.execute(
+            sa.select(c.c.id, c.c.document_id, c.c.context, c.c.text)
+            .where(c.c.document_id == document_id, ~_marked(physical))
+            .order_by(c.c.position)
+            .limit(limit)
+        )
+        return [ChunkText(row.id, row.document_id, _embedded_text(row.context, row.text)) for row in rows]
+
+    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
+        """See DocumentRows."""
+        rows = self._connection.execute(
+            sa.select(d.c.namespace, d.c.id)
+            .where(d.c.collection == name, sa.exists().where(c.c.document_id == d.c.id, ~_marked(physical)))
+            .order_by(d.c.id)
+            .limit(limit)
+        )
+        return [(row.namespace, row.id) for row in rows]
+
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """See DocumentRows."""
+        alive = self.existing_chunks([chunk_id for chunk_id, _ in windows])
+        now = self._clock.now()
+        rows = [
+            {"chunk_id": chunk_id, "collection": physical, "windows": count, "created_at": now}
+            for chunk_id, count in windows
+            if chunk_id in alive
+        ]
+        if rows:
+            self._connection.execute(insert(e).on_conflict_do_nothing(), rows)
+        return [chunk_id for chunk_id, _ in windows if chunk_id not in alive]
+
+    def forget_embeddings(self, physical: str) -> None:
+        """See DocumentRows."""
+        self._connection.execute(sa.delete(e).where(e.c.collection == physical))
+
+    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
+        """See DocumentRows."""
+        for part in _parts(ids):
+            self._connection.execute(sa.delete(e).where(e.c.collection == physical, e.c.chunk_id.in_(part)))
+
+    def embedded_windows(
+        self, namespace: str, physical: str, *, after: int, limit: int
+    ) -> list[tuple[int, int]]:
+        """See DocumentRows."""
+        rows = self._connection.execute(
+            sa.select(e.c.chunk_id, e.c.windows)
+            .join_from(e, c)
+            .where(e.c.collection == physical, c.c.namespace == namespace, e.c.chunk_id > after)
+            .order_by(e.c.chunk_id)
+            .limit(limit)
+        )
+        return [(row.chunk_id, row.windows) for row in rows]
+
+    # ---- search ----------------------------------------------------------------------------------------------
+
+    def search(self, namespace: str, collection: str, query: str, *, limit: int) -> dict[int, float]:
+        """See DocumentRows."""
+        expression = match_expression(
+            query, scope=scope_token(namespace, collection), columns="context text segmented"
+        )
+        if expression is None:
+            return {}
+        score = f"bm25(chunks_fts, {_CONTEXT_WEIGHT}, 1.0, 1.0, 0.0)"
+        rows = self._connection.execute(
+            # The score holds a constant of this file; the expression is bound.
+            sa.text(
+                f"SELECT rowid, -{score} AS score FROM chunks_fts WHERE chunks_fts MATCH :expression "  # noqa: S608
+                f"ORDER BY {score}, rowid LIMIT :limit"
+            ),
+            {"expression": expression, "limit": limit},
+        )
+        return {row.rowid: row.score for row in rows}
+
+    def passages(self, namespace: str, chunk_ids: Sequence[int]) -> dict[int, Passage]:
+        """See DocumentRows."""
+        found: dict[int, Passage] = {}
+        for part in _parts(chunk_ids):
+            rows = self._connection.execute(
+                sa.select(c, d.c.source, d.c.title)
+                .join_from(c, d)
+                .where(c.c.namespace == namespace, c.c.id.in_(part))
+            )
+            found |= {row.id: _passage(row) for row in rows}
+        return found
+
+
+def scope_token(namespace: str, collection: str) -> str:
+    """One word of digits for (namespace, collection), which no stemmer changes."""
+    return f"{int(fields_hash(namespace, collection)[:15], 16):d}"
+
+
+def _keyed(version: DocumentVersion) -> Iterator[tuple[tuple[str, int], Chunk]]:
+    """Each chunk with its identity: what it says and under which headings, and which repetition of that it is."""
+    seen: Counter[str] = Counter()
+    for chunk in version.chunks:
+        digest = fields_hash(version.document.metadata.title, *chunk.heading, chunk.text)
+        yield (digest, seen[digest]), chunk
+        seen[digest] += 1
+
+
+def _context(title: str, heading: Sequence[str]) -> str:
+    parts = [title, *heading] if not heading or heading[0] != title else list(heading)
+    return " > ".join(part for part in parts if part)
+
+
+def _embedded_text(context: str, text: str) -> str:
+    return f"{context}\n{text}" if context else text
+
+
+def _marked(physical: str) -> sa.ColumnElement[bool]:
+    return sa.exists().where(e.c.chunk_id == c.c.id, e.c.collection == physical)
+
+
+def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
+    listed = list(ids)
+    return (listed[at : at + _IDS_PER_STATEMENT] for at in range(0, len(listed), _IDS_PER_STATEMENT))
+
+
+def _stored(row: sa.Row[Any]) -> StoredDocument:
+    return StoredDocument(
+        id=row.id,
+        namespace=row.namespace,
+        collection=row.collection,
+        source=row.source,
+        title=row.title,
+        content_type=row.content_type,
+        content_hash=row.content_hash,
+        size_bytes=row.size_bytes,
+        splitter=row.splitter,
+        warnings=tuple(json.loads(row.warnings)),
+        chunks=row.chunks,
+        embedded=row.embedded,
+        updated_at=row.updated_at,
+    )
+
+
+def _passage(row: sa.Row[Any]) -> Passage:
+    return Passage(
+        chunk_id=row.id,
+        document_id=row.document_id,
+        source=row.source,
+        title=row.title,
+        heading=tuple(json.loads(row.heading)),
+        page=row.page,
+        start=row.start_offset,
+        end=row.end_offset,
+        text=row.text,
+    )

@@ -1,0 +1,484 @@
+"""The job ledger's SQL. Every statement is guarded, so that two workers can never both own a job."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services import errors
+from services.adapters.tables import jobs as t
+from services.adapters.tables import periodic_runs
+from services.jobs.models import LIVE_STATES, Job, JobState, NewJob, QueueDepth, Tally
+from services.ports import Clock
+
+MAX_PAYLOAD_BYTES = 65_536
+_FINAL = (JobState.DONE, JobState.DEAD)
+# One bell makes a worker run everything that is due, so a few of them wake everybody.
+_BELLS_PER_UNIT = 16
+_ETA_SAMPLE_MICROSECONDS = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLimits:
+    """Beyond these, new work is refused before anything is stored."""
+
+    max_live: int = 100_000
+    min_free_disk_bytes: int = 0
+
+
+class SqlJobRows:
+    """Implements `services.jobs.store.JobRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock, limits: LedgerLimits, disk: Path) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._limits = limits
+        self._disk = disk
+        self.rung: list[tuple[str, str, int]] = []
+
+    # ---- accepting -------------------------------------------------------------------------------------------
+
+    def enqueue(self, jobs: Sequence[NewJob], *, state: JobState = JobState.PENDING) -> list[int]:
+        """See JobRows. The first jobs of each queue ring the bell when the transaction commits."""
+        if not jobs:
+            return []
+        self._check_room(len(jobs))
+        now = self._clock.now()
+        ids: list[int] = []
+        opened: dict[int, int] = {}
+        for job in jobs:
+            found, created = self._insert(job, now, state)
+            ids.append(found)
+            if not created:
+                continue
+            if job.parent_id is not None:
+                opened[job.parent_id] = opened.get(job.parent_id, 0) + 1
+            if state is JobState.PENDING and job.run_after is None and len(self.rung) < _BELLS_PER_UNIT:
+                self.rung.append((job.kind.queue, job.kind.name, found))
+        for parent_id, count in opened.items():
+            self._count_children(parent_id, count)
+        self.mark_dispatched([job_id for _, _, job_id in self.rung], now=now)
+        return ids
+
+    def record(self, jobs: Sequence[tuple[NewJob, Mapping[str, Any]]]) -> None:
+        """See JobRows."""
+        now = self._clock.now()
+        for job, outcome in jobs:
+            row = _row(job, now) | {
+                "state": JobState.DONE,
+                "finished_at": now,
+                "outcome": json.dumps(outcome),
+            }
+            self._connection.execute(insert(t).values(row).on_conflict_do_nothing())
+
+    def _insert(self, job: NewJob, now: int, state: JobState) -> tuple[int, bool]:
+        statement = (
+            insert(t).values(_row(job, now) | {"state": state}).on_conflict_do_nothing().returning(t.c.id)
+        )
+        created = self._connection.execute(statement).scalar()
+        if created is not None:
+            return int(created), True
+        same = [t.c.kind == job.kind.name, t.c.dedupe_key == job.dedupe_key]
+        live = sa.and_(t.c.namespace == job.namespace, t.c.state.in_(LIVE_STATES))
+        twin = sa.or_(t.c.parent_id == job.parent_id, live) if job.parent_id is not None else live
+        return int(
+            self._connection.execute(sa.select(t.c.id).where(*same, twin).limit(1)).scalar_one()
+        ), False
+
+    def _check_room(self, wanted: int) -> None:
+        waiting = sa.select(t.c.id).where(t.c.state == JobState.PENDING).limit(self._limits.max_live + 1)
+        count = int(
+            self._connection.execute(sa.select(sa.func.count()).select_from(waiting.subquery())).scalar_one()
+        )
+        if count + wanted > self._limits.max_live:
+            raise errors.BackPressure(
+                f"{count} jobs wait already (jobs.max_live_jobs = {self._limits.max_live}): start more workers, "
+                "or wait until they have caught up"
+            )
+        free = shutil.disk_usage(self._disk).free
+        if free < self._limits.min_free_disk_bytes:
+            raise errors.BackPressure(
+                f"only {free // 2**20} MiB are free on the disk of {self._disk} (jobs.min_free_disk_bytes = "
+                f"{self._limits.min_free_disk_bytes}): free some space, nothing accepted so far is lost"
+            )
+
+    def _count_children(self, parent_id: int, difference: int) -> None:
+        self._connection.execute(
+            sa.update(t).where(t.c.id == parent_id).values(children_open=t.c.children_open + difference)
+        )
+
+    # ---- running ---------------------------------------------------------------------------------------------
+
+    def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
+        """See JobRows. One index seek, two at the end of a turn."""
+        due = [t.c.state == JobState.PENDING, t.c.queue == queue, t.c.run_after <= now]
+        order = (t.c.namespace, t.c.priority, t.c.run_after, t.c.id)
+        for turn in (t.c.namespace > after_namespace, t.c.namespace <= after_namespace):
+            found = self._connection.execute(
+                sa.select(t.c.id).where(*due, turn).order_by(*order).limit(1)
+            ).scalar()
+            if found is not None:
+                return int(found)
+        return None
+
+    def begin_period(self, kind: str, period: int) -> bool:
+        """See JobRows."""
+        known = insert(periodic_runs).values(kind=kind, period=period).on_conflict_do_nothing()
+        if self._connection.execute(known).rowcount:
+            return False
+        later = sa.and_(periodic_runs.c.kind == kind, periodic_runs.c.period < period)
+        return bool(
+            self._connection.execute(sa.update(periodic_runs).where(later).values(period=period)).rowcount
+        )
+
+    def claim(self, job_id: int, *, now: int, token: str, lease_until: int) -> Job | None:
+        """See JobRows."""
+        row = self._connection.execute(
+            sa.update(t)
+            .where(t.c.id == job_id, t.c.state == JobState.PENDING, t.c.run_after <= now)
+            .values(
+                state=JobState.RUNNING,
+                lease_token=token,
+                lease_until=lease_until,
+                attempts=t.c.attempts + 1,
+                started_at=now,
+            )
+            .returning(*t.c)
+        ).first()
+        return _job(row) if row else None
+
+    def extend(self, leases: Mapping[int, str], *, lease_until: int) -> dict[int, bool]:
+        """See JobRows."""
+        held: dict[int, bool] = {}
+        for job_id, token in leases.items():
+            stop = self._connection.execute(
+                sa.update(t)
+                .where(t.c.id == job_id, t.c.state == JobState.RUNNING, t.c.lease_token == token)
+                .values(lease_until=lease_until)
+                .returning(t.c.cancel_requested)
+            ).scalar()
+            if stop is not None:
+                held[job_id] = bool(stop)
+        return held
+
+    def wait_for_children(self, job_id: int, token: str) -> None:
+        """See JobRows."""
+        row = self._leave_running(job_id, token, {"state": JobState.WAITING})
+        if row is None:
+            raise errors.LeaseLost(f"job {job_id} was taken over by another worker")
+        if row.children_open == 0:
+            self._close(job_id, JobState.WAITING, now=self._clock.now())
+
+    def finish(self, job_id: int, token: str, *, now: int, outcome: Mapping[str, Any] | None) -> None:
+        """See JobRows."""
+        values = {
+            "state": JobState.DONE,
+            "finished_at": now,
+            "outcome": None if outcome is None else json.dumps(outcome),
+            "error_type": None,
+            "error_message": None,
+        }
+        row = self._leave_running(job_id, token, values)
+        if row is None:
+            raise errors.LeaseLost(f"job {job_id} was taken over by another worker")
+        self._child_closed(row.parent_id, now)
+
+    def fail(self, job: Job, *, now: int, run_after: int | None, error_type: str, message: str) -> bool:
+        """See JobRows."""
+        ending: dict[str, Any] = (
+            {"state": JobState.DEAD, "finished_at": now}
+            if run_after is None
+            else {"state": JobState.PENDING, "run_after": run_after, "dispatched_at": None}
+        )
+        ending |= {"error_type": error_type, "error_message": message[:500]}
+        row = self._leave_running(job.id, job.lease_token or "", ending)
+        if row is not None and run_after is None:
+            self._child_closed(row.parent_id, now)
+        return row is not None
+
+    def release(self, job: Job) -> None:
+        """See JobRows."""
+        values = {"state": JobState.PENDING, "dispatched_at": None, "attempts": t.c.attempts - 1}
+        self._leave_running(job.id, job.lease_token or "", values)
+
+    def lapsed(self, *, now: int, limit: int) -> list[Job]:
+        """See JobRows."""
+        late = sa.select(t).where(t.c.state == JobState.RUNNING, t.c.lease_until < now)
+        return [_job(row) for row in self._connection.execute(late.order_by(t.c.lease_until).limit(limit))]
+
+    def lapse(self, job: Job, *, now: int, dead: bool) -> None:
+        """See JobRows."""
+        values: dict[str, Any] = {"state": JobState.PENDING, "run_after": now, "dispatched_at": None}
+        if dead:
+            message = f"the worker vanished {job.lost_leases + 1} times while running it: the job may kill its worker"
+            values = {"state": JobState.DEAD, "finished_at": now} | {
+                "error_type": "worker_lost",
+                "error_message": message,
+            }
+        row = self._leave_running(
+            job.id, job.lease_token or "", values | {"lost_leases": job.lost_leases + 1}
+        )
+        if row is not None and dead:
+            self._child_closed(row.parent_id, now)
+
+    def _leave_running(self, job_id: int, token: str, values: Mapping[str, Any]) -> sa.Row[Any] | None:
+        """The one way out of `running`: only for the holder of the lease."""
+        return self._connection.execute(
+            sa.update(t)
+            .where(t.c.id == job_id, t.c.state == JobState.RUNNING, t.c.lease_token == token)
+            .values(**values, lease_token=None, lease_until=None)
+            .returning(t.c.parent_id, t.c.children_open)
+        ).first()
+
+    def _child_closed(self, parent_id: int | None, now: int) -> None:
+        if parent_id is None:
+            return
+        self._count_children(parent_id, -1)
+        left = sa.select(t.c.children_open, t.c.state).where(t.c.id == parent_id)
+        row = self._connection.execute(left).first()
+        if row is not None and row.children_open <= 0 and row.state == JobState.WAITING:
+            self._close(parent_id, JobState.WAITING, now=now)
+
+    def _close(self, job_id: int, state: JobState, *, now: int) -> None:
+        stopped = t.c.cancel_requested == 1
+        row = self._connection.execute(
+            sa.update(t)
+            .where(t.c.id == job_id, t.c.state == state)
+            .values(
+                state=sa.case((stopped, JobState.DEAD), else_=JobState.DONE),
+                error_type=sa.case((stopped, "cancelled"), else_=None),
+                error_message=sa.case((stopped, "cancelled on request"), else_=None),
+                finished_at=now,
+            )
+            .returning(t.c.parent_id)
+        ).first()
+        if row is not None:
+            self._child_closed(row.parent_id, now)
+
+    # ---- ringing the bell ------------------------------------------------------------------------------------
+
+    def undispatched(self, queue: str, *, now: int, stale: int, limit: int) -> list[tuple[int, str]]:
+        """See JobRows."""
+        silent = sa.or_(t.c.dispatched_at.is_(None), t.c.dispatched_at < stale)
+        due = [t.c.state == JobState.PENDING, t.c.queue == queue, t.c.run_after <= now, silent]
+        found = (
+            sa.select(t.c.id, t.c.kind).where(*due).order_by(t.c.priority, t.c.run_after, t.c.id).limit(limit)
+        )
+        return [(int(row.id), str(row.kind)) for row in self._connection.execute(found)]
+
+    def mark_dispatched(self, ids: Sequence[int], *, now: int) -> None:
+        """See JobRows."""
+        if ids:
+            self._connection.execute(sa.update(t).where(t.c.id.in_(ids)).values(dispatched_at=now))
+
+    # ---- looking and steering --------------------------------------------------------------------------------
+
+    def get(self, job_id: int, namespace: str | None = None) -> Job | None:
+        """See JobRows."""
+        wanted = sa.select(t).where(t.c.id == job_id)
+        if namespace is not None:
+            wanted = wanted.where(t.c.namespace == namespace)
+        row = self._connection.execute(wanted).first()
+        return _job(row) if row else None
+
+    def select(
+        self,
+        *,
+        namespace: str | None = None,
+        states: Sequence[str] = (),
+        kind: str | None = None,
+        parent_id: int | None = None,
+        before_id: int | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """See JobRows."""
+        given = (
+            (namespace, t.c.namespace == namespace),
+            (kind, t.c.kind == kind),
+            (parent_id, t.c.parent_id == parent_id),
+            (before_id, t.c.id < (before_id or 0)),
+            (states or None, t.c.state.in_(states)),
+        )
+        tests = [test for value, test in given if value is not None]
+        found = sa.select(t).where(*tests).order_by(t.c.id.desc()).limit(max(1, min(limit, 10_000)))
+        return [_job(row) for row in self._connection.execute(found)]
+
+    def tally(self, parent_id: int) -> list[Tally]:
+        """See JobRows."""
+
+        def field(name: str) -> sa.ColumnElement[Any]:
+            return sa.func.json_extract(t.c.outcome, f"$.{name}")
+
+        def total(name: str) -> sa.ColumnElement[Any]:
+            return sa.func.coalesce(sa.func.sum(field(name)), 0)
+
+        status = sa.func.coalesce(field("status"), "")
+        counted = (
+            sa.select(
+                t.c.kind,
+                t.c.state,
+                status,
+                sa.func.count(),
+                total("chunks"),
+                total("added"),
+                total("vectors"),
+            )
+            .where(t.c.parent_id == parent_id)
+            .group_by(t.c.kind, t.c.state, status)
+        )
+        return [Tally(*row) for row in self._connection.execute(counted)]
+
+    def child_keys(self, parent_id: int, kind: str) -> set[str]:
+        """See JobRows."""
+        keys = sa.select(t.c.dedupe_key).where(t.c.parent_id == parent_id, t.c.kind == kind)
+        return {str(key) for (key,) in self._connection.execute(keys)}
+
+    def retry(self, job_id: int, *, now: int) -> bool:
+        """See JobRows. A finished parent waits again."""
+        again = {
+            "state": JobState.PENDING,
+            "run_after": now,
+            "dispatched_at": None,
+            "attempts": 0,
+            "lost_leases": 0,
+        }
+        row = self._connection.execute(
+            sa.update(t)
+            .where(t.c.id == job_id, t.c.state == JobState.DEAD)
+            .values(**again, finished_at=None, cancel_requested=0)
+            .returning(t.c.parent_id, t.c.queue, t.c.kind)
+        ).first()
+        if row is None:
+            return False
+        self.rung.append((row.queue, row.kind, job_id))
+        if row.parent_id is not None:
+            self._count_children(row.parent_id, 1)
+            self._connection.execute(
+                sa.update(t)
+                .where(t.c.id == row.parent_id, t.c.state.in_(_FINAL))
+                .values(
+                    state=JobState.WAITING,
+                    finished_at=None,
+                    cancel_requested=0,
+                    error_type=None,
+                    error_message=None,
+                )
+            )
+        return True
+
+    def cancel(self, job_id: int, *, now: int) -> bool:
+        """See JobRows."""
+        self._connection.execute(
+            sa.update(t)
+            .where(sa.or_(t.c.id == job_id, t.c.parent_id == job_id), t.c.state.in_(LIVE_STATES))
+            .values(cancel_requested=1)
+        )
+        ids = sa.select(t.c.id).where(
+            sa.or_(t.c.id == job_id, t.c.parent_id == job_id), t.c.state == JobState.PENDING
+        )
+        for (pending,) in self._connection.execute(ids).all():
+            self._close(pending, JobState.PENDING, now=now)
+        state = self._connection.execute(sa.select(t.c.cancel_requested).where(t.c.id == job_id)).scalar()
+        return bool(state)
+
+    def purge(self, *, finished_before: int, states: Sequence[str]) -> int:
+        """See JobRows."""
+        final = [state for state in states if state in _FINAL]
+        old = [t.c.state.in_(final), t.c.finished_at < finished_before, t.c.children_open <= 0]
+        # A batch goes as a whole: not before its parent, and never with a child that must stay.
+        parent, child = t.alias(), t.alias()
+        batch_lives = sa.exists().where(parent.c.id == t.c.parent_id, parent.c.state.in_(LIVE_STATES))
+        must_stay = sa.exists().where(child.c.parent_id == t.c.id, child.c.state.not_in(final))
+        return self._connection.execute(sa.delete(t).where(*old, ~batch_lives, ~must_stay)).rowcount
+
+    def depths(self, *, now: int, namespace: str | None = None) -> list[QueueDepth]:
+        """See JobRows. The estimate extrapolates the last minute's rate."""
+        mine = sa.true() if namespace is None else t.c.namespace == namespace
+        pending, due = t.c.state == JobState.PENDING, t.c.run_after <= now
+        recent = sa.and_(t.c.state == JobState.DONE, t.c.finished_at > now - _ETA_SAMPLE_MICROSECONDS)
+        count = sa.func.count
+        rows = self._connection.execute(
+            sa.select(
+                t.c.queue,
+                count().filter(pending, due).label("pending"),
+                count().filter(pending, ~due).label("delayed"),
+                count().filter(t.c.state == JobState.RUNNING).label("running"),
+                count().filter(t.c.state == JobState.DEAD).label("dead"),
+                count().filter(recent).label("recent"),
+                sa.func.min(t.c.created_at).filter(pending, due).label("oldest"),
+                sa.func.min(t.c.finished_at).filter(recent).label("since"),
+            )
+            .where(mine)
+            .group_by(t.c.queue)
+            .order_by(t.c.queue)
+        )
+        return [_depth(row, now) for row in rows]
+
+
+def _row(job: NewJob, now: int) -> dict[str, Any]:
+    payload = json.dumps(job.payload)
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise errors.InputError(
+            f"the payload of a {job.kind.name} job has {len(payload)} bytes: pass references, not bodies "
+            f"(at most {MAX_PAYLOAD_BYTES})"
+        )
+    return {
+        "namespace": job.namespace,
+        "kind": job.kind.name,
+        "queue": job.kind.queue,
+        "dedupe_key": job.dedupe_key,
+        "payload": payload,
+        "priority": job.priority,
+        "run_after": now if job.run_after is None else job.run_after,
+        "parent_id": job.parent_id,
+        "created_at": now,
+    }
+
+
+def _job(row: sa.Row[Any]) -> Job:
+    return Job(
+        id=row.id,
+        namespace=row.namespace,
+        kind=row.kind,
+        queue=row.queue,
+        dedupe_key=row.dedupe_key,
+        payload=json.loads(row.payload),
+        state=JobState(row.state),
+        priority=row.priority,
+        attempts=row.attempts,
+        lost_leases=row.lost_leases,
+        cancel_requested=bool(row.cancel_requested),
+        run_after=row.run_after,
+        lease_token=row.lease_token,
+        lease_until=row.lease_until,
+        error_type=row.error_type,
+        error_message=row.error_message,
+        outcome=None if row.outcome is None else json.loads(row.outcome),
+        parent_id=row.parent_id,
+        children_open=row.children_open,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def _depth(row: sa.Row[Any], now: int) -> QueueDepth:
+    waiting = row.pending + row.delayed
+    seconds = max((now - row.since) / 1e6, 1.0) if row.since else 0.0
+    eta = waiting * seconds / row.recent if waiting and row.recent else (0.0 if not waiting else None)
+    return QueueDepth(
+        queue=row.queue,
+        pending=row.pending,
+        delayed=row.delayed,
+        running=row.running,
+        dead=row.dead,
+        oldest_seconds=max(0, now - row.oldest) / 1e6 if row.oldest else 0.0,
+        eta_seconds=eta,
+    )

@@ -1,0 +1,245 @@
+"""The composition root: settings in, wired services out. Nothing else constructs an adapter.
+
+Parts are made when first used, so that a command pays only for what it needs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from services import errors
+from services.adapters.clock import SystemClock, SystemEntropy
+from services.adapters.database import Database
+from services.adapters.job_rows import LedgerLimits
+from services.adapters.sqlite import Sqlite
+from services.jobs.ledger import Ledger
+from services.jobs.models import PURGE_JOBS, RECONCILE, RetryPolicy
+from services.jobs.schedule import Periodic, Scheduler
+from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, Publisher, VectorStore
+from services.settings import Settings
+
+if TYPE_CHECKING:
+    from services.adapters.parsing.sandbox import SandboxedParser
+    from services.documents.search import DocumentSearch
+    from services.documents.service import IngestionPipeline
+    from services.documents.upkeep import VectorUpkeep
+    from services.embedding.spaces import VectorSpaces
+
+log = logging.getLogger(__name__)
+
+_DAY_SECONDS = 86_400
+_RECONCILE_SECONDS = 600
+
+
+class Silence:
+    """The publisher of the embedded profile: its worker looks into the ledger by itself."""
+
+    def publish(self, queue: str, task: str, job_id: int) -> None:
+        """Do nothing."""
+
+
+class Container:
+    """Everything that one process needs, wired by its settings. Safe to share between threads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        publisher: Publisher | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        self.settings = settings
+        self.publisher = publisher or Silence()
+        self.clock = clock or SystemClock()
+        self.entropy = entropy or SystemEntropy()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what this process holds: parser child, connections."""
+        for name in ("parser", "sqlite"):
+            part = self.__dict__.pop(name, None)
+            if part is not None:
+                part.close()
+
+    # ---- storage and jobs ------------------------------------------------------------------------------------
+
+    @cached_property
+    def sqlite(self) -> Sqlite:
+        """The database file."""
+        memory = self.settings.memory
+        path = Path(self.settings.data_dir) / memory.sqlite_path
+        return Sqlite(path, pool_size=memory.sqlite_pool_size, allow_unsafe=memory.allow_unsafe_sqlite)
+
+    @cached_property
+    def database(self) -> Database:
+        """Units of work, on a database of this version's schema."""
+        from services.adapters import migrations
+
+        migrations.ensure(self.sqlite)
+        jobs = self.settings.jobs
+        limits = LedgerLimits(jobs.max_live_jobs, jobs.min_free_disk_bytes)
+        return Database(self.sqlite, self.clock, ring=self._ring, limits=limits)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The job ledger."""
+        jobs = self.settings.jobs
+        policy = RetryPolicy(
+            max_attempts=jobs.max_attempts,
+            max_lost_leases=jobs.max_lost_leases,
+            base_seconds=jobs.backoff_base_secs,
+            cap_seconds=jobs.backoff_cap_secs,
+            lease_seconds=jobs.lease_secs,
+        )
+        window = jobs.dispatch_window
+        return Ledger(self.database, self.clock, self.entropy, self.publisher, policy, window=window)
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        """What runs by the clock."""
+        return Scheduler(self.database, self.clock, self.periodic)
+
+    @property
+    def periodic(self) -> Sequence[Periodic]:
+        """The scheduled kinds with their periods."""
+        return (Periodic(RECONCILE, _RECONCILE_SECONDS), Periodic(PURGE_JOBS, _DAY_SECONDS))
+
+    def _ring(self, queue: str, task: str, job_id: int) -> None:
+        try:
+            self.publisher.publish(queue, task, job_id)
+        except errors.TransientError as error:
+            # The job is accepted: the next sweep rings again.
+            log.warning("bell_failed queue=%s reason=%s", queue, error)
+
+    # ---- vectors ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """The configured embedder; None when the provider is none."""
+        return self._embedder(self.settings.embedding.model)
+
+    @cached_property
+    def vectors(self) -> VectorStore:
+        """The configured vector store."""
+        memory = self.settings.memory
+        if memory.vector_backend == "qdrant":
+            from services.adapters.qdrant import QdrantOps
+
+            return QdrantOps(memory.qdrant_url, memory.qdrant_api_key.get_secret_value(), clock=self.clock)
+        if memory.vector_backend == "memory":
+            from services.adapters.in_memory import InMemoryVectorStore
+
+            return InMemoryVectorStore()
+        from services.adapters.sqlite_vectors import SqliteVectorStore
+
+        return SqliteVectorStore(self.sqlite, self.cache_dir)
+
+    @cached_property
+    def spaces(self) -> VectorSpaces:
+        """Collection names resolved to vector spaces."""
+        from services.embedding.spaces import VectorSpaces
+
+        return VectorSpaces(self.database, self.vectors, self.embedder, self._other_embedder)
+
+    @property
+    def cache_dir(self) -> Path:
+        """Where files live that can be rebuilt at any time."""
+        return Path(self.settings.data_dir) / "cache"
+
+    def _other_embedder(self, identity: EmbedderIdentity) -> Embedder | None:
+        """An embedder for a collection that was filled by another model of the same provider."""
+        if identity.provider != self.settings.embedding.provider:
+            return self._bundled() if identity.provider == "local" else None
+        found = self._embedder(identity.model)
+        return found if found is not None and found.identity.label == identity.label else None
+
+    def _embedder(self, model: str) -> Embedder | None:
+        embedding = self.settings.embedding
+        if embedding.provider == "none":
+            return None
+        if embedding.provider == "fake":
+            from services.adapters.in_memory import HashEmbedder
+
+            return HashEmbedder(embedding.dimensions or 64)
+        if embedding.provider == "local":
+            return self._bundled()
+        from services.adapters.openai_embedder import OpenAiEmbedder
+
+        return OpenAiEmbedder(
+            embedding.base_url,
+            embedding.api_key.get_secret_value(),
+            model,
+            dimensions=embedding.dimensions or None,
+            batch_size=embedding.batch_size,
+            timeout_seconds=embedding.timeout_secs,
+            max_tokens=embedding.max_tokens,
+            query_prefix=embedding.query_prefix,
+            document_prefix=embedding.document_prefix,
+        )
+
+    def _bundled(self) -> Embedder:
+        from services.adapters.minilm import MiniLmEmbedder
+
+        embedding = self.settings.embedding
+        return MiniLmEmbedder(
+            embedding.model_path,
+            embedding.tokenizer_path,
+            threads=embedding.threads,
+            batch_size=embedding.batch_size,
+        )
+
+    # ---- documents -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def parser(self) -> SandboxedParser:
+        """Reads files in a child process with hard limits."""
+        from services.adapters.parsing.sandbox import ParserLimits, SandboxedParser
+
+        documents = self.settings.memory.documents
+        return SandboxedParser(
+            ParserLimits(
+                memory_bytes=documents.parser_memory_bytes,
+                cpu_seconds=documents.parser_cpu_seconds,
+                wall_seconds=documents.parser_wall_seconds,
+                pages=documents.parser_max_pages,
+                output_chars=documents.parser_max_chars,
+            )
+        )
+
+    @cached_property
+    def ingestion(self) -> IngestionPipeline:
+        """Files to documents, chunks and vectors."""
+        from services.documents.service import IngestionPipeline
+
+        limit = self.settings.memory.documents.max_file_bytes
+        return IngestionPipeline(self.database, self.spaces, self.parser, max_file_bytes=limit)
+
+    @cached_property
+    def documents(self) -> DocumentSearch:
+        """Answers questions from the documents."""
+        from services.documents.search import DocumentSearch
+
+        weights = self.settings.memory.documents
+        return DocumentSearch(
+            self.database,
+            self.spaces,
+            vector_weight=weights.vector_weight,
+            keyword_weight=weights.keyword_weight,
+        )
+
+    @cached_property
+    def upkeep(self) -> VectorUpkeep:
+        """Keeps vectors in step with rows."""
+        from services.documents.upkeep import VectorUpkeep
+
+        return VectorUpkeep(self.database, self.spaces, self.ingestion)

@@ -1,0 +1,101 @@
+"""Answering a question from the documents: keyword leg, vector leg, fusion, passages with their place."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from services import errors
+from services.documents.store import DocumentDatabase, Passage
+from services.embedding.spaces import VectorSpaces
+from services.retrieval.fusion import Fused, Leg, fuse
+
+log = logging.getLogger(__name__)
+
+MAX_LIMIT = 1_000
+_DEPTH = 100
+# A chunk has one vector per embedding window: look deeper, so that `_DEPTH` distinct chunks come out.
+_WINDOWS_PER_CHUNK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PassageHit:
+    """A passage with its score; `legs` says what each retriever gave it: name -> (raw score, rank from 1)."""
+
+    passage: Passage
+    score: float
+    legs: dict[str, tuple[float, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Hits, best first. `degraded` names the legs that could not answer, `reasons` says why, for people."""
+
+    hits: tuple[PassageHit, ...]
+    degraded: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+class DocumentSearch:
+    """Searches one collection of one namespace. Reads only; never waits for a worker."""
+
+    def __init__(
+        self,
+        database: DocumentDatabase,
+        spaces: VectorSpaces,
+        *,
+        vector_weight: float = 0.5,
+        keyword_weight: float = 0.5,
+    ) -> None:
+        self._database = database
+        self._spaces = spaces
+        self._weights = {"keyword": keyword_weight, "vector": vector_weight}
+
+    def search(
+        self, query: str, *, collection: str, namespace: str = "default", limit: int = 5, mode: str = "hybrid"
+    ) -> SearchAnswer:
+        """The passages that answer the query. `mode` is hybrid, keyword or vector.
+
+        A leg that cannot answer is named in `degraded`; the other one still does. Raises InputError.
+        """
+        if mode not in ("hybrid", "keyword", "vector"):
+            raise errors.InputError(f"search mode is {mode!r}: use hybrid, keyword or vector")
+        limit = max(1, min(limit, MAX_LIMIT))
+        depth = max(_DEPTH, limit)
+        degraded: dict[str, str] = {}
+        legs: list[Leg] = []
+        if mode != "vector":
+            legs.append(self._keyword(query, collection, namespace, depth))
+        if mode != "keyword":
+            try:
+                legs.append(self._vector(query, collection, namespace, depth))
+            except (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected) as error:
+                log.warning("search_degraded leg=vector reason=%s", type(error).__name__)
+                degraded["vector"] = str(error)
+        hits = self._hits(fuse(legs), namespace, limit)
+        return SearchAnswer(hits, tuple(degraded), tuple(degraded.values()))
+
+    def _keyword(self, query: str, collection: str, namespace: str, depth: int) -> Leg:
+        with self._database.read() as unit:
+            scores = unit.documents.search(namespace, collection, query, limit=depth)
+        return Leg("keyword", self._weights["keyword"], scores)
+
+    def _vector(self, query: str, collection: str, namespace: str, depth: int) -> Leg:
+        scores: dict[int, float] = {}
+        space = self._spaces.for_reading(collection) if query.strip() else None
+        if space is not None:
+            for hit in self._spaces.search(space, namespace, query, limit=depth * _WINDOWS_PER_CHUNK):
+                # Best window counts, and hits come best first.
+                scores.setdefault(int(hit.payload["chunk_id"]), hit.score)
+                if len(scores) >= depth:
+                    break
+        return Leg("vector", self._weights["vector"], scores)
+
+    def _hits(self, fused: list[Fused], namespace: str, limit: int) -> tuple[PassageHit, ...]:
+        # Vectors of deleted chunks may still be there for a moment: what has no row is not a hit.
+        with self._database.read() as unit:
+            passages = unit.documents.passages(namespace, [hit.id for hit in fused])
+        found = (
+            PassageHit(passages[hit.id], hit.score, dict(hit.legs)) for hit in fused if hit.id in passages
+        )
+        return tuple(hit for hit, _ in zip(found, range(limit), strict=False))

@@ -1,0 +1,368 @@
+"""Ingestion: files become documents, documents become chunks, chunks get vectors. Each step is a job.
+
+A batch walks its folders and fans out one job per file; a file's vectors are one more job of the batch. Whatever dies
+is run again: rows are replaced in one transaction, vectors have derived ids, and every file ends as exactly one
+outcome of its batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from services import errors
+from services.documents.loaders import DEFAULT_MAX_BYTES, DocumentParser, printable, read_file
+from services.documents.models import Document, DocumentMetadata, Outcome, SplitterConfig
+from services.documents.splitter import TextSplitter
+from services.documents.store import (
+    ChunkText,
+    DocumentDatabase,
+    DocumentUnit,
+    DocumentVersion,
+    splitter_label,
+)
+from services.documents.walk import FoundFile, RefusedFile, walk
+from services.embedding.points import chunk_point_ids
+from services.embedding.spaces import Space, VectorSpaces
+from services.ids import content_hash
+from services.jobs.models import EMBED_DOCUMENT, INGEST_BATCH, INGEST_FILE, REMOVE_VECTORS, NewJob
+from services.jobs.run import JobRun
+from services.ports import Point
+
+DEFAULT_COLLECTION = "zeph_documents"
+_FILES_PER_UNIT = 500
+_CHUNKS_PER_CALL = 32
+# Refusals that say "not ours to read"; every other one is a failure.
+_SKIPPED_REASONS = frozenset(
+    {"unsupported", "symlink", "symlink_loop", "outside_root", "not_a_file", "too_deep", "seen"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """What to ingest and how. `paths` are files or folders, made absolute here."""
+
+    paths: tuple[str, ...]
+    collection: str = DEFAULT_COLLECTION
+    namespace: str = "default"
+    splitter: SplitterConfig = field(default_factory=SplitterConfig)
+    prune: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.paths:
+            raise errors.InputError("nothing to ingest: name at least one file or folder")
+        if not self.collection or not self.namespace:
+            raise errors.InputError("collection and namespace must not be empty")
+        object.__setattr__(self, "paths", tuple(os.path.abspath(path) for path in self.paths))  # noqa: PTH100 - keeps links
+
+
+class IngestionPipeline:
+    """Loads, splits, stores and embeds documents through the job ledger."""
+
+    def __init__(
+        self,
+        database: DocumentDatabase,
+        spaces: VectorSpaces,
+        parser: DocumentParser,
+        *,
+        max_file_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        self._database = database
+        self._spaces = spaces
+        self._parser = parser
+        self._max_file_bytes = max_file_bytes
+
+    # ---- for callers -----------------------------------------------------------------------------------------
+
+    def submit(self, request: IngestRequest) -> int:
+        """Accept a batch and return its job id; workers do the rest. Raises BackPressure, InputError."""
+        missing = [path for path in request.paths if not os.path.lexists(path)]
+        if missing:
+            raise errors.InputError(f"{printable(missing[0])} does not exist: check the path")
+        payload = asdict(request) | {"paths": list(request.paths)}
+        with self._database.write() as unit:
+            return unit.jobs.enqueue([NewJob(INGEST_BATCH, payload, namespace=request.namespace)])[0]
+
+    def add_text(
+        self,
+        text: str,
+        metadata: DocumentMetadata,
+        *,
+        collection: str = DEFAULT_COLLECTION,
+        namespace: str = "default",
+        splitter: SplitterConfig | None = None,
+    ) -> Outcome:
+        """Store a text as the document `metadata.source`, searchable by keyword at once and by meaning soon after."""
+        config = splitter or SplitterConfig()
+        document = Document(_storable(text), metadata)
+        data = document.content.encode()
+        version = self._version(document, data, config, collection=collection, namespace=namespace)
+        with self._database.write() as unit:
+            return Outcome(self._store(unit, version)["status"])
+
+    def remove(
+        self, sources: Sequence[str], *, collection: str = DEFAULT_COLLECTION, namespace: str = "default"
+    ) -> int:
+        """Delete documents with chunks, index entries and vectors; how many there were."""
+        with self._database.write() as unit:
+            found = [unit.documents.find(namespace, collection, source) for source in sources]
+            ids = [document.id for document in found if document is not None]
+            self._delete(unit, namespace, ids)
+        return len(ids)
+
+    # ---- for workers -----------------------------------------------------------------------------------------
+
+    def run_batch(self, run: JobRun) -> None:
+        """Walk the batch's folders, enqueue a job per file, record what is not readable, prune if asked."""
+        request = _request(run.payload)
+        parent = run.job.id
+        with self._database.read() as unit:
+            known = unit.jobs.child_keys(parent, INGEST_FILE.name)
+        seen: set[str] = set()
+        found = 0
+        for part in _parts(walk([Path(path) for path in request.paths])):
+            run.checkpoint()
+            seen |= {item.source for item in part}
+            found += sum(isinstance(item, FoundFile) for item in part)
+            fresh = [item for item in part if item.source not in known]
+            with self._database.write() as unit:
+                jobs = [_file_job(item, request, parent) for item in fresh if isinstance(item, FoundFile)]
+                unit.jobs.enqueue(jobs)
+                refused = [item for item in fresh if isinstance(item, RefusedFile)]
+                unit.jobs.record([_refusal(item, request, parent) for item in refused])
+        # A folder in which nothing is readable is more likely an unmounted disk than a wish to forget everything.
+        if request.prune and found:
+            self._prune(request, parent, seen)
+        with self._database.write() as unit:
+            run.wait_for_children(unit)
+
+    def ingest_file(self, run: JobRun) -> None:
+        """Bring one file's stored version up to date; the outcome says what happened to it."""
+        payload = run.payload
+        path, source = Path(payload["path"]), payload["source"]
+        try:
+            before = _signature(path)
+            data = read_file(path, self._max_file_bytes)
+            version = self._read(run, data, path.name)
+        except errors.DocumentError as error:
+            status = Outcome.SKIPPED if error.reason in _SKIPPED_REASONS else Outcome.FAILED
+            outcome = {"status": status, "source": source, "reason": error.reason, "message": str(error)}
+            with self._database.write() as unit:
+                run.finish(unit, outcome)
+            return
+        run.checkpoint()
+        with self._database.write() as unit:
+            # Whoever asked for this file after it changed again was answered with this job, so it must not end here.
+            if _signature(path) != before:
+                raise errors.TransientError(f"{source} changed while it was read", retry_after_seconds=0.5)
+            outcome = self._store(unit, version, parent=run.job.parent_id) if version else _unchanged(source)
+            run.finish(unit, outcome | {"source": source})
+
+    def embed_document(self, run: JobRun) -> None:
+        """Give every chunk of one document its vectors."""
+        document_id = int(run.payload["document_id"])
+        space = self._space(document_id)
+        if space is None:
+            with self._database.write() as unit:
+                run.finish(unit, {"vectors": 0})
+            return
+        vectors = 0
+        while True:
+            vectors += self.embed_into(space, document_id, run)
+            with self._database.write() as unit:
+                # Chunks that came in meanwhile were promised to this job.
+                if not unit.documents.unembedded(document_id, space.collection.physical, limit=1):
+                    run.finish(unit, {"vectors": vectors})
+                    return
+
+    def embed_into(self, space: Space, document_id: int, run: JobRun) -> int:
+        """Embed the document's chunks that this space lacks, a few at a time, each durable when done; vectors made."""
+        physical = space.collection.physical
+        made = 0
+        while True:
+            run.checkpoint()
+            with self._database.read() as unit:
+                document = unit.documents.get(document_id)
+                chunks = unit.documents.unembedded(document_id, physical, limit=_CHUNKS_PER_CALL)
+            if document is None or not chunks:
+                return made
+            points, windows = _points(space, document.namespace, chunks)
+            self._spaces.write(space, document.namespace, points)
+            with self._database.write(durable=False) as unit:
+                gone = set(unit.documents.mark_embedded(physical, windows))
+                orphans = [
+                    (document.namespace, physical, point)
+                    for chunk_id, count in windows
+                    if chunk_id in gone
+                    for point in chunk_point_ids(document.namespace, physical, chunk_id, count)
+                ]
+                unit.collections.bury(orphans)
+                if orphans:
+                    unit.jobs.enqueue([_removal(document.namespace)])
+            made += len(points)
+
+    # ---- steps -----------------------------------------------------------------------------------------------
+
+    def _read(self, run: JobRun, data: bytes, name: str) -> DocumentVersion | None:
+        """The new version, or None when the stored one is of the same bytes, cut the same way and embedded."""
+        payload = run.payload
+        config = SplitterConfig(**payload["splitter"])
+        with self._database.read() as unit:
+            stored = unit.documents.find(run.job.namespace, payload["collection"], payload["source"])
+        same = (
+            stored is not None
+            and stored.content_hash == content_hash(data)
+            and stored.splitter == splitter_label(config)
+        )
+        if (
+            stored is not None
+            and same
+            and (self._spaces.embedder is None or stored.embedded == stored.chunks)
+        ):
+            return None
+        document = self._parser.parse(data, source=payload["source"], name=name)
+        return self._version(
+            document, data, config, collection=payload["collection"], namespace=run.job.namespace
+        )
+
+    def _version(
+        self, document: Document, data: bytes, config: SplitterConfig, *, collection: str, namespace: str
+    ) -> DocumentVersion:
+        return DocumentVersion(
+            namespace=namespace,
+            collection=collection,
+            document=document,
+            content_hash=content_hash(data),
+            size_bytes=len(data),
+            splitter=splitter_label(config),
+            chunks=TextSplitter(config).split(document),
+        )
+
+    def _store(
+        self, unit: DocumentUnit, version: DocumentVersion, *, parent: int | None = None
+    ) -> dict[str, Any]:
+        metadata = version.document.metadata
+        if not version.chunks:
+            stored = unit.documents.find(version.namespace, version.collection, metadata.source)
+            self._delete(unit, version.namespace, [stored.id] if stored else [])
+            return {"status": Outcome.EMPTY, "warnings": list(version.document.warnings)}
+        changes = unit.documents.store(version)
+        if changes.removed:
+            unit.jobs.enqueue([_removal(version.namespace)])
+        if self._spaces.embedder is not None:
+            key = str(changes.document_id)
+            job = NewJob(EMBED_DOCUMENT, {"document_id": changes.document_id}, version.namespace, key, parent)
+            unit.jobs.enqueue([job])
+        status = Outcome.STORED if changes.added or changes.removed else Outcome.UNCHANGED
+        counts = {"chunks": len(version.chunks), "added": changes.added, "kept": changes.kept}
+        return {
+            "status": status,
+            **counts,
+            "removed": changes.removed,
+            "warnings": list(version.document.warnings),
+        }
+
+    def _space(self, document_id: int) -> Space | None:
+        with self._database.read() as unit:
+            document = unit.documents.get(document_id)
+        return None if document is None else self._spaces.for_writing(document.collection)
+
+    def _prune(self, request: IngestRequest, parent: int, seen: set[str]) -> None:
+        with self._database.write() as unit:
+            for root in request.paths:
+                stored = unit.documents.sources_below(request.namespace, request.collection, root)
+                gone = {source: found for source, found in stored.items() if source not in seen}
+                self._delete(unit, request.namespace, list(gone.values()))
+                outcome = {"status": Outcome.REMOVED}
+                unit.jobs.record(
+                    [(_child(source, request, parent), outcome | {"source": source}) for source in gone]
+                )
+
+    def _delete(self, unit: DocumentUnit, namespace: str, ids: Sequence[int]) -> None:
+        if unit.documents.remove(ids):
+            unit.jobs.enqueue([_removal(namespace)])
+
+
+def _request(payload: Any) -> IngestRequest:
+    values = dict(payload) | {
+        "paths": tuple(payload["paths"]),
+        "splitter": SplitterConfig(**payload["splitter"]),
+    }
+    return IngestRequest(**values)
+
+
+def _child(source: str, request: IngestRequest, parent: int) -> NewJob:
+    return NewJob(INGEST_FILE, {"source": source}, request.namespace, dedupe_key=source, parent_id=parent)
+
+
+def _file_job(found: FoundFile, request: IngestRequest, parent: int) -> NewJob:
+    payload = {
+        "path": str(found.path),
+        "source": found.source,
+        "collection": request.collection,
+        "splitter": asdict(request.splitter),
+    }
+    return NewJob(INGEST_FILE, payload, request.namespace, dedupe_key=found.source, parent_id=parent)
+
+
+def _refusal(refused: RefusedFile, request: IngestRequest, parent: int) -> tuple[NewJob, dict[str, Any]]:
+    status = Outcome.SKIPPED if refused.reason in _SKIPPED_REASONS else Outcome.FAILED
+    outcome = {
+        "status": status,
+        "source": refused.source,
+        "reason": refused.reason,
+        "message": refused.message,
+    }
+    return _child(refused.source, request, parent), outcome
+
+
+def _removal(namespace: str) -> NewJob:
+    return NewJob(REMOVE_VECTORS, namespace=namespace, dedupe_key="deleted")
+
+
+def _unchanged(source: str) -> dict[str, Any]:
+    return {"status": Outcome.UNCHANGED, "source": source}
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    try:
+        facts = os.lstat(path)
+    except OSError as error:
+        raise errors.DocumentError(
+            f"{printable(path)} cannot be read: {error.strerror}", reason="missing"
+        ) from error
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _points(
+    space: Space, namespace: str, chunks: Sequence[ChunkText]
+) -> tuple[list[Point], list[tuple[int, int]]]:
+    """The vectors of all windows of these chunks, and how many windows each chunk has."""
+    cut = [(chunk, space.embedder.windows(chunk.text)) for chunk in chunks]
+    texts = [window for _, windows in cut for window in windows]
+    rows = iter(space.embedder.embed(texts, kind="document"))
+    points = [
+        Point(point, next(rows), {"chunk_id": chunk.id, "document_id": chunk.document_id})
+        for chunk, windows in cut
+        for point in chunk_point_ids(namespace, space.collection.physical, chunk.id, len(windows))
+    ]
+    return points, [(chunk.id, len(windows)) for chunk, windows in cut]
+
+
+def _parts(items: Iterator[FoundFile | RefusedFile]) -> Iterator[list[FoundFile | RefusedFile]]:
+    part: list[FoundFile | RefusedFile] = []
+    for item in items:
+        part.append(item)
+        if len(part) == _FILES_PER_UNIT:
+            yield part
+            part = []
+    yield part
+
+
+def _storable(text: str) -> str:
+    """The text as it may be stored: no NUL, no lone surrogates, line ends as newlines."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return whole.replace("\x00", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,167 @@
+"""What documents ask of the database, inside one unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from services.documents.models import Chunk, Document, SplitterConfig
+from services.embedding.store import CollectionRows
+from services.jobs.store import JobRows
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document row. Times are microseconds."""
+
+    id: int
+    namespace: str
+    collection: str
+    source: str
+    title: str
+    content_type: str
+    content_hash: str
+    size_bytes: int
+    splitter: str
+    warnings: tuple[str, ...]
+    chunks: int
+    embedded: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVersion:
+    """One version of a file, ready to be stored."""
+
+    namespace: str
+    collection: str
+    document: Document
+    content_hash: str
+    size_bytes: int
+    splitter: str
+    chunks: Sequence[Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkChanges:
+    """What storing a version changed: chunks written anew, kept as they were, taken away."""
+
+    document_id: int
+    added: int
+    kept: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkText:
+    """A chunk as the embedder sees it."""
+
+    id: int
+    document_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk with its place: offsets are characters into the document's text."""
+
+    chunk_id: int
+    document_id: int
+    source: str
+    title: str
+    heading: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    text: str
+
+
+class DocumentRows(Protocol):
+    """The documents and chunks tables."""
+
+    def find(self, namespace: str, collection: str, source: str) -> StoredDocument | None:
+        """The stored version of a source, if any."""
+
+    def get(self, document_id: int) -> StoredDocument | None:
+        """One document, or None."""
+
+    def page(
+        self, namespace: str, collection: str | None, *, after: str = "", limit: int = 1_000
+    ) -> list[StoredDocument]:
+        """A page in order of source."""
+
+    def store(self, version: DocumentVersion) -> ChunkChanges:
+        """Make this the version of its source: same chunks are kept with their vectors, the rest replaced."""
+
+    def remove(self, document_ids: Sequence[int]) -> int:
+        """Delete documents with their chunks, index entries and (through tombstones) vectors; the chunks removed."""
+
+    def namespaces(self) -> Sequence[str]:
+        """Every namespace that has documents."""
+
+    def sources_below(self, namespace: str, collection: str, root: str) -> dict[str, int]:
+        """Document ids by source, of everything stored from below a folder."""
+
+    def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
+        """Chunks of the document that have no vectors in this collection, in order."""
+
+    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
+        """(namespace, document id) of documents in this logical collection with such chunks."""
+
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """Record (chunk id, vectors) as done; the ids of chunks that no longer exist."""
+
+    def forget_embeddings(self, physical: str) -> None:
+        """Drop the marks of a collection that is gone."""
+
+    def existing_chunks(self, ids: Sequence[int]) -> set[int]:
+        """Those of the ids that exist."""
+
+    def embedded_windows(
+        self, namespace: str, physical: str, *, after: int, limit: int
+    ) -> list[tuple[int, int]]:
+        """A page of (chunk id, vectors) behind a chunk id, in order."""
+
+    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
+        """Forget that these chunks have vectors, so that they get them again."""
+
+    def search(self, namespace: str, collection: str, query: str, *, limit: int) -> dict[int, float]:
+        """Keyword search: chunk id -> BM25 score, higher is better; any query is valid."""
+
+    def passages(self, namespace: str, chunk_ids: Sequence[int]) -> dict[int, Passage]:
+        """The chunks of this namespace among the ids."""
+
+
+class DocumentUnit(Protocol):
+    """A unit of work for documents."""
+
+    @property
+    def jobs(self) -> JobRows:
+        """The job ledger."""
+
+    @property
+    def documents(self) -> DocumentRows:
+        """Documents and chunks."""
+
+    @property
+    def collections(self) -> CollectionRows:
+        """Vector collections."""
+
+
+class DocumentDatabase(Protocol):
+    """Opens units of work."""
+
+    def write(self, *, durable: bool = True) -> AbstractContextManager[DocumentUnit]:
+        """One transaction."""
+
+    def read(self) -> AbstractContextManager[DocumentUnit]:
+        """One consistent view."""
+
+
+def splitter_label(config: SplitterConfig) -> str:
+    """Names the way a document was cut: another label means that it must be cut again."""
+    return (
+        f"v1/{config.chunk_size}/{config.chunk_overlap}/{'sentences' if config.sentence_aware else 'windows'}"
+    )

@@ -1,0 +1,93 @@
+"""What vector collections ask of the database, inside one unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from services.jobs.store import JobRows
+from services.ports import EmbedderIdentity
+
+
+class CollectionState(StrEnum):
+    """`active` answers queries, `building` is being filled to take its place, `retired` is to be dropped."""
+
+    ACTIVE = "active"
+    BUILDING = "building"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A physical collection: `name` is what callers say, `physical` what the vector store knows."""
+
+    name: str
+    physical: str
+    identity: EmbedderIdentity
+    state: CollectionState
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A vector that must go."""
+
+    id: int
+    namespace: str
+    collection: str
+    point_id: str
+
+
+class CollectionRows(Protocol):
+    """The registry of vector collections, and the tombstones of deleted vectors."""
+
+    def find(self, name: str, state: CollectionState) -> Collection | None:
+        """The collection of that name in that state (the newest), or None."""
+
+    def all(self) -> list[Collection]:
+        """Every collection, by name and physical name."""
+
+    def create(self, name: str, identity: EmbedderIdentity, state: CollectionState) -> Collection:
+        """Register a new physical collection; an existing one of the same name, identity and state is returned."""
+
+    def activate(self, collection: Collection) -> None:
+        """Let it answer from now on; the one before it is retired."""
+
+    def retire(self, collection: Collection) -> None:
+        """It is of no use any more: its points are to be dropped."""
+
+    def forget(self, collection: Collection) -> None:
+        """Take it out of the registry."""
+
+    def bury(self, tombstones: Sequence[tuple[str, str, str]]) -> None:
+        """Note (namespace, physical collection, point id) of vectors that must go."""
+
+    def tombstones(self, *, limit: int) -> list[Tombstone]:
+        """The oldest ones."""
+
+    def exhume(self, ids: Sequence[int]) -> None:
+        """These vectors are gone."""
+
+
+class CollectionUnit(Protocol):
+    """A unit of work for collections."""
+
+    @property
+    def collections(self) -> CollectionRows:
+        """Vector collections."""
+
+    @property
+    def jobs(self) -> JobRows:
+        """The job ledger."""
+
+
+class CollectionDatabase(Protocol):
+    """Opens units of work."""
+
+    def write(self, *, durable: bool = True) -> AbstractContextManager[CollectionUnit]:
+        """One transaction."""
+
+    def read(self) -> AbstractContextManager[CollectionUnit]:
+        """One consistent view."""

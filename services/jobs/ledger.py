@@ -1,0 +1,165 @@
+"""The ledger: hands out due jobs under a lease, keeps leases alive, retries, and buries with a reason.
+
+At-least-once delivery, effectively-once effects: a job may run twice, its effects are stored once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from services import errors
+from services.jobs.models import Job, Queue, RetryPolicy
+from services.jobs.run import JobRun
+from services.jobs.store import JobDatabase
+from services.ports import Clock, Entropy, Publisher
+
+log = logging.getLogger(__name__)
+
+# A bell that nobody answered is rung again after this time.
+STALE_DISPATCH_SECONDS = 30
+_LAPSED_PER_SWEEP = 500
+
+
+class Ledger:
+    """Claims, heartbeats, retries and sweeps over the jobs table."""
+
+    def __init__(
+        self,
+        database: JobDatabase,
+        clock: Clock,
+        entropy: Entropy,
+        publisher: Publisher,
+        policy: RetryPolicy,
+        *,
+        window: int = 64,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._entropy = entropy
+        self._publisher = publisher
+        self._policy = policy
+        self._window = window
+        self._last_namespace: dict[str, str] = {}
+        self._turn = 0
+
+    def claim(self, job_id: int) -> JobRun | None:
+        """Take this job if it is due and free."""
+        with self._database.write(durable=False) as unit:
+            job = unit.jobs.claim(
+                job_id, now=self._clock.now(), token=self._entropy.token(), lease_until=self._lease_end()
+            )
+        return None if job is None else JobRun(job, self._clock)
+
+    def claim_next(self, queues: Sequence[str]) -> JobRun | None:
+        """Take the next due job: queues in turn, and in each queue namespaces in turn.
+
+        So no backlog, however long, holds up another namespace's single note.
+        """
+        self._turn += 1
+        for step in range(len(queues)):
+            queue = queues[(self._turn + step) % len(queues)]
+            job = self._claim_in(queue)
+            if job is not None:
+                return JobRun(job, self._clock)
+        return None
+
+    def _claim_in(self, queue: str) -> Job | None:
+        after = self._last_namespace.get(queue, "")
+        with self._database.read() as unit:
+            if unit.jobs.next_due(queue, now=self._clock.now(), after_namespace=after) is None:
+                return None
+        with self._database.write(durable=False) as unit:
+            now = self._clock.now()
+            found = unit.jobs.next_due(queue, now=now, after_namespace=after)
+            if found is None:
+                return None
+            job = unit.jobs.claim(found, now=now, token=self._entropy.token(), lease_until=self._lease_end())
+        if job is not None:
+            self._last_namespace[queue] = job.namespace
+        return job
+
+    def heartbeat(self, runs: Sequence[JobRun]) -> None:
+        """Renew the leases of these runs, and tell those that were cancelled or taken over to stop."""
+        if not runs:
+            return
+        leases = {run.job.id: run.job.lease_token or "" for run in runs}
+        with self._database.write(durable=False) as unit:
+            held = unit.jobs.extend(leases, lease_until=self._lease_end())
+        for run in runs:
+            if run.job.id not in held:
+                run.stop(lambda: errors.LeaseLost("the job was taken over by another worker"))
+            elif held[run.job.id]:
+                run.stop(lambda: errors.JobCancelled("cancelled on request"))
+
+    def failed(self, run: JobRun, error: Exception) -> bool:
+        """Record a failure: again later if that can help, else dead. True when it is dead now."""
+        job, now = run.job, self._clock.now()
+        again = isinstance(error, errors.TransientError) or not isinstance(error, errors.MemoryError)
+        run_after: int | None = None
+        if again and job.attempts < self._policy.max_attempts and not job.cancel_requested:
+            run_after = now + int(self._delay_seconds(job, error) * 1_000_000)
+        name = "cancelled" if isinstance(error, errors.JobCancelled) else type(error).__name__
+        with self._database.write() as unit:
+            unit.jobs.fail(job, now=now, run_after=run_after, error_type=name, message=_readable(error))
+        run.ended = True
+        return run_after is None
+
+    def release(self, run: JobRun) -> None:
+        """Give the job back untouched, because this worker is stopping."""
+        with self._database.write(durable=False) as unit:
+            unit.jobs.release(run.job)
+        run.ended = True
+
+    def sweep(self) -> Mapping[str, int]:
+        """Take back the jobs of vanished workers and ring for everything that is due and unanswered.
+
+        Any number of processes may sweep at once.
+        """
+        returned, buried = self._take_back()
+        return {"returned": returned, "buried": buried, "rung": sum(self.ring(queue) for queue in Queue)}
+
+    def ring(self, queue: str, limit: int | None = None) -> int:
+        """Publish due jobs that nobody was told of, a bounded number; how many."""
+        now = self._clock.now()
+        stale = now - STALE_DISPATCH_SECONDS * 1_000_000
+        with self._database.read() as unit:
+            due = unit.jobs.undispatched(queue, now=now, stale=stale, limit=limit or self._window)
+        if not due:
+            return 0
+        try:
+            for job_id, kind in due:
+                self._publisher.publish(queue, kind, job_id)
+        except errors.TransientError as error:
+            # Nothing is lost: the next sweep tries again, and embedded workers need no bell.
+            log.warning("bell_failed queue=%s reason=%s", queue, error)
+            return 0
+        with self._database.write(durable=False) as unit:
+            unit.jobs.mark_dispatched([job_id for job_id, _ in due], now=now)
+        return len(due)
+
+    def _take_back(self) -> tuple[int, int]:
+        now = self._clock.now()
+        with self._database.read() as unit:
+            if not unit.jobs.lapsed(now=now, limit=1):
+                return 0, 0
+        with self._database.write() as unit:
+            late = unit.jobs.lapsed(now=now, limit=_LAPSED_PER_SWEEP)
+            dead = [job for job in late if job.lost_leases + 1 >= self._policy.max_lost_leases]
+            for job in late:
+                unit.jobs.lapse(job, now=now, dead=job in dead)
+        return len(late) - len(dead), len(dead)
+
+    def _lease_end(self) -> int:
+        return self._clock.now() + int(self._policy.lease_seconds * 1_000_000)
+
+    def _delay_seconds(self, job: Job, error: Exception) -> float:
+        wished = error.retry_after_seconds if isinstance(error, errors.TransientError) else None
+        if wished is not None:
+            return min(max(wished, 0.0), self._policy.cap_seconds)
+        return self._entropy.uniform(0.0, self._policy.delay_ceiling(job.attempts))
+
+
+def _readable(error: Exception) -> str:
+    text = str(error) or (type(error).__doc__ or type(error).__name__)
+    return " ".join(text.split())

@@ -1,0 +1,82 @@
+"""The embedded worker: runs due jobs in threads of this process, straight from the ledger, without a broker.
+
+Reading files happens in a child process and embedding outside the interpreter lock, so that threads are enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import workers.tasks  # noqa: F401 - declares the handlers
+from services import errors
+from services.bootstrap import Container
+from services.jobs.models import Queue
+from workers.job import Runner
+
+log = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 0.25
+
+
+class LocalWorker:
+    """A context manager: works while it is open, and hands unfinished jobs back when it closes."""
+
+    def __init__(
+        self, container: Container, *, concurrency: int = 2, queues: Sequence[str] = tuple(Queue)
+    ) -> None:
+        self._container = container
+        self._queues = list(queues)
+        self._runner = Runner(container)
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"zeph-worker-{number}", daemon=True)
+            for number in range(concurrency)
+        ]
+        self._threads.append(threading.Thread(target=self._sweep, name="zeph-sweep", daemon=True))
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self, timeout_seconds: float = 30.0) -> None:
+        """Finish at the next checkpoint of each job; what is not finished by then is taken back by its lease."""
+        self._stopping.set()
+        self._runner.stop()
+        for thread in self._threads:
+            thread.join(timeout_seconds)
+
+    def run_until(self, finished: Callable[[], bool], *, poll_seconds: float = 0.2) -> None:
+        """Block until `finished` says so."""
+        while not finished():
+            if self._stopping.wait(poll_seconds):
+                return
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                busy = self._runner.run_next(self._queues)
+            except errors.TransientError as error:
+                log.warning("claim_failed reason=%s", error)
+                busy = False
+            if not busy:
+                self._stopping.wait(_IDLE_SECONDS)
+
+    def _sweep(self) -> None:
+        pause = self._container.settings.jobs.sweep_interval_secs
+        while not self._stopping.is_set():
+            try:
+                self._container.scheduler.tick()
+                self._container.ledger.sweep()
+            except errors.TransientError as error:
+                log.warning("sweep_failed reason=%s", error)
+            self._stopping.wait(pause)
