@@ -24,8 +24,9 @@ MAX_CHARS = 10_000_000
 _CONTENT_TYPE = "application/pdf"
 _MAX_WARNINGS = 20
 
-# PDFium writes U+0002 or U+FFFE for a hyphen that ends a line.
-_LINE_HYPHEN = re.compile("[\x02\ufffe]")
+# PDFium's marks: a hyphen that ended a line, and (in unbounded text) that or a glyph without a letter.
+_HYPHEN, _HYPHEN_OR_UNKNOWN = "\x02", "\ufffe"
+_UNKNOWN = "\ufffd"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")
 # A font without a Unicode map yields glyph numbers: a page with more control characters than this share is noise.
 _MAX_CONTROL_SHARE = 0.3
@@ -125,10 +126,14 @@ def _assembled(
 def _page_text(raw: str | None) -> tuple[str | None, tuple[str, ...]]:
     if raw is None:
         return None, ("skipped, it is damaged",)
-    raw = _LINE_HYPHEN.sub("-", raw)
+    raw = raw.replace(_HYPHEN, "-")
     if len(_CONTROL.findall(raw)) > _MAX_CONTROL_SHARE * len("".join(raw.split())):
         return "", ("skipped, its fonts do not say which letters they draw",)
     text, changes = clean(raw)
+    if not changes and _UNKNOWN in text:
+        changes = (
+            f"{text.count(_UNKNOWN)} characters are unknown: the font does not say which letters they are",
+        )
     return text.strip("\n"), changes
 
 
@@ -167,7 +172,25 @@ def _bounded_text(page: pypdfium2.PdfPage) -> str:
     """What is drawn inside the page's box: a cropped half of a spread gives its own half only."""
     with closing(page.get_textpage()) as text_page:
         text: str = text_page.get_text_bounded(errors="replace")
+        unbounded: str = text_page.get_text_range(errors="replace")
+    if unbounded.count(_HYPHEN_OR_UNKNOWN) > text.count(_HYPHEN):
+        return _with_unknown_glyphs(text, unbounded)
+    return text
+
+
+def _with_unknown_glyphs(text: str, unbounded: str) -> str:
+    """The bounded text with U+FFFD for each glyph that it leaves out silently; as it is where the two differ."""
+    if unbounded.replace(_HYPHEN_OR_UNKNOWN, "") != text.replace(_HYPHEN, ""):
         return text
+    merged: list[str] = []
+    position = 0
+    for char in unbounded:
+        if char == _HYPHEN_OR_UNKNOWN and text[position : position + 1] != _HYPHEN:
+            merged.append(_UNKNOWN)
+        else:
+            merged.append(text[position])
+            position += 1
+    return "".join(merged)
 
 
 def _pypdf_pages(data: bytes, name: str, max_pages: int) -> Iterator[str | None]:
