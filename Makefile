@@ -46,7 +46,7 @@ contracts: setup ## Check which package may import which
 	$(BIN)/lint-imports
 
 migrations: setup ## Check that the migrations build the tables that the code declares
-	$(BIN)/zeph db check
+	@data="$$(mktemp -d)"; trap 'rm -rf "$$data"' EXIT; ZEPH_CONFIG= ZEPH_DATA_DIR="$$data" $(BIN)/zeph db check
 
 bench: setup ## Run the benchmarks
 	@for file in tests/bench/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

@@ -139,7 +139,7 @@ class DocumentSettings(Section):
         pattern=r"^[A-Za-z0-9_.-]{1,128}$",
         description="Collection for ingested files.",
     )
-    chunk_size: int = Field(default=512, ge=16, le=8_192, description="Largest chunk, in tokens.")
+    chunk_size: int = Field(default=512, ge=1, le=8_192, description="Largest chunk, in tokens.")
     chunk_overlap: int = Field(
         default=64, ge=0, le=8_191, description="Tokens shared by neighbouring chunks."
     )
