@@ -14,7 +14,7 @@ from typing import Self
 import workers.tasks  # noqa: F401 - declares the handlers
 from services import errors
 from services.bootstrap import Container
-from services.jobs.models import Queue
+from services.jobs.models import LIVE_STATES, Job, JobState, Queue
 from workers.job import Runner
 
 log = logging.getLogger(__name__)
@@ -80,3 +80,34 @@ class LocalWorker:
             except errors.TransientError as error:
                 log.warning("sweep_failed reason=%s", error)
             self._stopping.wait(pause)
+
+
+def nothing_left(container: Container, queues: Sequence[str]) -> bool:
+    """Whether no job of these queues waits or runs."""
+    with container.database.read() as unit:
+        depths = unit.jobs.depths(now=container.clock.now())
+    return not any(depth.pending + depth.delayed + depth.running for depth in depths if depth.queue in queues)
+
+
+def finish_pending(container: Container) -> None:
+    """Run the maintenance jobs that are due, here and now."""
+    runner = Runner(container)
+    while runner.run_next([Queue.MAINTENANCE]):
+        pass
+
+
+def run_job(container: Container, job_id: int) -> None:
+    """Work until this job has ended. Raises PermanentError with its reason if it is dead."""
+    with LocalWorker(container) as worker:
+        worker.run_until(lambda: _job(container, job_id).state not in LIVE_STATES)
+    job = _job(container, job_id)
+    if job.state is JobState.DEAD:
+        raise errors.PermanentError(f"job {job_id} failed: {job.error_message}")
+
+
+def _job(container: Container, job_id: int) -> Job:
+    with container.database.read() as unit:
+        job = unit.jobs.get(job_id)
+    if job is None:
+        raise errors.NotFound(f"there is no job {job_id}")
+    return job

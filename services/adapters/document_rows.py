@@ -17,6 +17,7 @@ from services.adapters.tables import documents as d
 from services.documents.models import Chunk
 from services.documents.store import ChunkChanges, ChunkText, DocumentVersion, Passage, StoredDocument
 from services.embedding.points import chunk_point_ids
+from services.embedding.store import CollectionState
 from services.ids import fields_hash
 from services.ports import Clock
 from services.retrieval.query import match_expression, segment
@@ -53,6 +54,34 @@ class SqlDocumentRows:
         if collection is not None:
             tests.append(d.c.collection == collection)
         return self._select(*tests, limit=limit)
+
+    def chunks_without_vectors(self, namespace: str, collection: str) -> int:
+        """See DocumentRows."""
+        active = SqlCollectionRows(self._connection, self._clock).find(collection, CollectionState.ACTIVE)
+        if active is None:
+            return 0
+        mine = (d.c.namespace == namespace, d.c.collection == collection)
+        chunks = sa.select(sa.func.count()).join_from(c, d).where(*mine)
+        marked = (
+            sa.select(sa.func.count())
+            .select_from(e)
+            .join(c)
+            .join(d)
+            .where(*mine, e.c.collection == active.physical)
+        )
+        total, done = (int(self._connection.execute(count).scalar_one()) for count in (chunks, marked))
+        return total - done
+
+    def totals(self, namespace: str) -> Sequence[tuple[str, int, int]]:
+        """See DocumentRows."""
+        counted = (
+            sa.select(d.c.collection, sa.func.count(d.c.id.distinct()), sa.func.count(c.c.id))
+            .join_from(d, c, isouter=True)
+            .where(d.c.namespace == namespace)
+            .group_by(d.c.collection)
+            .order_by(d.c.collection)
+        )
+        return [(name, documents, chunks) for name, documents, chunks in self._connection.execute(counted)]
 
     def namespaces(self) -> Sequence[str]:
         """See DocumentRows."""

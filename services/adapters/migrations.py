@@ -6,11 +6,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import sqlalchemy as sa
+
 from services import errors
 from services.adapters import tables
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
     from alembic.config import Config
 
     from services.adapters.sqlite import Sqlite
@@ -99,3 +100,27 @@ def _config(connection: sa.Connection) -> Config:
     config.set_main_option("script_location", str(folder()))
     config.attributes["connection"] = connection
     return config
+
+
+def damage(database: Sqlite) -> list[str]:
+    """What is broken inside the file: pages, foreign keys, full-text indexes; [] when nothing is."""
+    with database.read() as connection:
+        pages = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]
+        keys = [
+            f"foreign key broken: {tuple(row)}"
+            for row in connection.exec_driver_sql("PRAGMA foreign_key_check")
+        ]
+    return (
+        pages + keys + [line for name in tables.FULL_TEXT_TABLES if (line := _index_damage(database, name))]
+    )
+
+
+def _index_damage(database: Sqlite, name: str) -> str | None:
+    # The check is written as an insert, and compares the index with its base table.
+    check = f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)"  # noqa: S608 - our own table names
+    try:
+        with database.write(durable=False) as connection:
+            connection.exec_driver_sql(check)
+    except sa.exc.DatabaseError as error:
+        return f"full-text index {name} differs from its table: {error.orig}"
+    return None

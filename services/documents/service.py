@@ -7,6 +7,7 @@ outcome of its batch.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -59,6 +60,14 @@ class IngestRequest:
         object.__setattr__(self, "paths", tuple(os.path.abspath(path) for path in self.paths))  # noqa: PTH100 - keeps links
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """An accepted batch. `resumed`: it was begun before, so files that changed since may need another run."""
+
+    batch_id: int
+    resumed: bool
+
+
 class IngestionPipeline:
     """Loads, splits, stores and embeds documents through the job ledger."""
 
@@ -77,14 +86,22 @@ class IngestionPipeline:
 
     # ---- for callers -----------------------------------------------------------------------------------------
 
-    def submit(self, request: IngestRequest) -> int:
-        """Accept a batch and return its job id; workers do the rest. Raises BackPressure, InputError."""
+    def submit(self, request: IngestRequest) -> Submission:
+        """Accept a batch; workers do the rest. The same request again, while it is not finished, is the same batch.
+
+        Raises BackPressure, InputError.
+        """
         missing = [path for path in request.paths if not os.path.lexists(path)]
         if missing:
             raise errors.InputError(f"{printable(missing[0])} does not exist: check the path")
         payload = asdict(request) | {"paths": list(request.paths)}
+        key = content_hash(json.dumps(payload, sort_keys=True))
         with self._database.write() as unit:
-            return unit.jobs.enqueue([NewJob(INGEST_BATCH, payload, namespace=request.namespace)])[0]
+            batch_id = unit.jobs.enqueue([NewJob(INGEST_BATCH, payload, request.namespace, dedupe_key=key)])[
+                0
+            ]
+            batch = unit.jobs.get(batch_id)
+        return Submission(batch_id, resumed=batch is not None and batch.started_at is not None)
 
     def add_text(
         self,

@@ -98,6 +98,12 @@ class DocumentRows(Protocol):
     def remove(self, document_ids: Sequence[int]) -> int:
         """Delete documents with their chunks, index entries and (through tombstones) vectors; the chunks removed."""
 
+    def chunks_without_vectors(self, namespace: str, collection: str) -> int:
+        """How many chunks the active vector collection of this name lacks; 0 when there is none yet."""
+
+    def totals(self, namespace: str) -> Sequence[tuple[str, int, int]]:
+        """(collection, documents, chunks) of a namespace."""
+
     def namespaces(self) -> Sequence[str]:
         """Every namespace that has documents."""
 

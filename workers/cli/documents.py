@@ -1,0 +1,58 @@
+"""`zeph documents`: what is stored, and taking it away."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from services import errors
+from workers.cli.session import AsJson, Collection, Namespace, open_container, print_json, say, table
+
+app = typer.Typer(no_args_is_help=True, help="List and remove stored documents.")
+
+
+@app.command("list")
+def list_documents(
+    context: typer.Context,
+    *,
+    collection: Collection = None,
+    namespace: Namespace = None,
+    after: Annotated[str, typer.Option(help="Continue behind this source.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Stored documents by source, with chunks and how many of them have vectors."""
+    with open_container(context) as container, container.database.read() as unit:
+        mine = namespace or container.settings.namespace
+        found = unit.documents.page(mine, collection, after=after, limit=limit)
+    if as_json:
+        print_json([asdict(document) for document in found])
+        return
+    rows = [(item.source, item.collection, item.chunks, item.embedded, item.content_type) for item in found]
+    table("source", "collection", "chunks", "embedded", "type", rows=rows)
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    sources: Annotated[list[str], typer.Argument(help="Sources as `zeph documents list` prints them.")],
+    *,
+    collection: Collection = None,
+    namespace: Namespace = None,
+) -> None:
+    """Forget documents: their chunks, index entries and vectors."""
+    with open_container(context) as container:
+        count = container.ingestion.remove(
+            sources,
+            collection=collection or container.settings.memory.documents.collection,
+            namespace=namespace or container.settings.namespace,
+        )
+        if not count:
+            raise errors.NotFound(f"no document is called {sources[0]}: `zeph documents list` shows them")
+        if not container.settings.jobs.broker_url.get_secret_value():
+            from workers.local import finish_pending
+
+            finish_pending(container)
+    say(f"{count} documents removed")

@@ -1,0 +1,75 @@
+"""The `zeph` program: its commands, its global options, and the one place that turns errors into exit codes.
+
+The modules imported here are light: what costs time is imported inside the commands, so that `zeph --help` is fast.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services import errors
+from workers.cli import collections, config, database, documents, ingest, jobs, search, status, worker
+from workers.cli.session import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_USAGE
+
+app = typer.Typer(
+    name="zeph",
+    help="Durable memory for AI agents: ingest documents, search them, look after the work in between.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("ingest")(ingest.ingest)
+app.command("search")(search.search)
+app.command("status")(status.status)
+app.command("worker")(worker.worker)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(documents.app, name="documents")
+app.add_typer(collections.app, name="collections")
+app.add_typer(database.app, name="db")
+app.add_typer(config.app, name="config")
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    *,
+    config_path: Annotated[Path | None, typer.Option("--config", help="Settings file.")] = None,
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of everything stored.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log what happens to standard error.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Durable memory for AI agents."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"zeph {installed('zeph-memory')}")
+        raise typer.Exit
+    overrides = {"data_dir": str(data_dir.expanduser().absolute())} if data_dir else {}
+    context.obj = {"config": config_path, "overrides": overrides, "verbose": verbose}
+
+
+def main() -> None:
+    """Run the program. Errors become one line on standard error and an exit code, never a traceback."""
+    try:
+        app()
+    except errors.TransientError as error:
+        _fail(f"error: {error} (try again later)", EXIT_UNAVAILABLE)
+    except errors.MemoryError as error:
+        _fail(f"error: {error}", EXIT_USAGE)
+    except KeyboardInterrupt:
+        _fail("interrupted", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone, as in `zeph search ... | head`.
+        sys.stderr.close()
+        raise SystemExit(0) from None
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(message + "\n")
+    raise SystemExit(code) from None

@@ -1,0 +1,88 @@
+"""`zeph search`: questions answered from the documents, with the place of every passage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workers.cli.session import AsJson, Collection, Namespace, console, open_container, print_json
+
+if TYPE_CHECKING:
+    from services.documents.search import PassageHit
+
+_SHOWN_CHARACTERS = 600
+
+
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="A question, some words, an identifier: any text.")],
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-k", min=1, max=1_000, help="Passages at most.")
+    ] = None,
+    collection: Collection = None,
+    namespace: Namespace = None,
+    mode: Annotated[str, typer.Option(help="hybrid, keyword or vector.")] = "hybrid",
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each retriever said.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the passages that answer best, each with file, heading, page and character offsets."""
+    with open_container(context) as container:
+        documents = container.settings.memory.documents
+        answer = container.documents.search(
+            query,
+            collection=collection or documents.collection,
+            namespace=namespace or container.settings.namespace,
+            limit=limit or documents.top_k,
+            mode=mode,
+        )
+    if as_json:
+        hits = [_as_json(hit) for hit in answer.hits]
+        print_json(
+            {"query": query, "degraded": list(answer.degraded), "reasons": list(answer.reasons), "hits": hits}
+        )
+        return
+    for leg, reason in zip(answer.degraded, answer.reasons, strict=True):
+        console(stderr=True).print(f"degraded: no {leg} results: {reason}", markup=False)
+    if not answer.hits:
+        console(stderr=True).print("nothing found: is the collection ingested? `zeph documents list`")
+    for rank, hit in enumerate(answer.hits, start=1):
+        _print_hit(rank, hit, explain=explain)
+
+
+def _print_hit(rank: int, hit: PassageHit, *, explain: bool) -> None:
+    from rich.text import Text
+
+    passage = hit.passage
+    heading = " > ".join(passage.heading)
+    place = [passage.source]
+    place += [f"page {passage.page}"] if passage.page else []
+    place += [f"characters {passage.start}-{passage.end}"]
+    out = console()
+    out.print(Text(f"{rank}. {', '.join(place)}  [{hit.score:.3f}]", style="bold"))
+    if heading:
+        out.print(Text(f"   {heading}", style="cyan"))
+    if explain:
+        legs = "; ".join(
+            f"{name} {score:.4f} rank {place}" for name, (score, place) in sorted(hit.legs.items())
+        )
+        out.print(Text(f"   {legs}", style="dim"))
+    text = passage.text.strip()
+    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rstrip() + " ..."
+    out.print(Text("\n".join(f"   {line}" for line in shown.splitlines())), "")
+
+
+def _as_json(hit: PassageHit) -> dict[str, Any]:
+    passage = hit.passage
+    return {
+        "score": hit.score,
+        "source": passage.source,
+        "title": passage.title,
+        "heading": list(passage.heading),
+        "page": passage.page,
+        "start": passage.start,
+        "end": passage.end,
+        "text": passage.text,
+        "legs": {name: {"score": score, "rank": rank} for name, (score, rank) in hit.legs.items()},
+    }

@@ -1,0 +1,93 @@
+"""What every command shares: global options, a container for them, and how results and errors are printed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from services.bootstrap import Container
+
+EXIT_FAILURES = 1
+EXIT_USAGE = 2
+EXIT_UNAVAILABLE = 3
+EXIT_INTERRUPTED = 130
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Whose memory; default: the setting `namespace`.")
+]
+Collection = Annotated[
+    str | None,
+    typer.Option("--collection", "-c", help="Document collection; default: memory.documents.collection."),
+]
+
+
+@contextmanager
+def open_container(context: typer.Context) -> Iterator[Container]:
+    """The wired services for this command's global options; closed at the end."""
+    from services.bootstrap import Container
+    from services.settings import load_settings
+
+    given: dict[str, Any] = context.obj or {}
+    settings = load_settings(given.get("config"), given.get("overrides"))
+    logging.basicConfig(
+        stream=sys.stderr, format="%(levelname)s %(name)s %(message)s", level=_level(settings, given)
+    )
+    publisher = None
+    if settings.jobs.broker_url.get_secret_value():
+        from workers.app import create_app
+        from workers.bell import CeleryPublisher
+
+        publisher = CeleryPublisher(create_app(settings))
+    with Container(settings, publisher=publisher) as container:
+        yield container
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console: colours and tables on a terminal, plain text in a pipe."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """One line of plain text on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) -> None:
+    """A table on standard output."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(*columns, title=title, box=None, pad_edge=False, title_justify="left")
+    for row in rows:
+        # Text, not markup: file names and queries may hold brackets.
+        drawn.add_row(*(Text(str(cell)) for cell in row))
+    console().print(drawn)
+
+
+def _level(settings: Any, given: dict[str, Any]) -> int:
+    if given.get("verbose"):
+        return logging.INFO
+    return int(getattr(logging, settings.log_level.upper()))
+
+
+def data_path(value: str) -> Path:
+    """A path from the command line."""
+    return Path(value).expanduser()
