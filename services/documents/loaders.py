@@ -28,6 +28,19 @@ CONTENT_TYPES = {
 }
 READABLE_EXTENSIONS = frozenset(CONTENT_TYPES)
 
+# Known, not readable, and never to be taken for text.
+UNSUPPORTED = {
+    ".doc": "save it as .docx",
+    ".xls": "save it as .xlsx",
+    ".ppt": "save it as .pptx",
+    ".msg": "save it as .eml",
+    ".odt": "save it as .docx",
+    ".ods": "save it as .xlsx",
+    ".odp": "save it as .pptx",
+    ".rtf": "save it as .docx",
+    ".epub": "save it as .html",
+}
+
 
 class DocumentLoader(Protocol):
     """Reads one file."""
@@ -46,6 +59,15 @@ class DocumentParser(Protocol):
 def content_type(name: str) -> str:
     """The type that the extension stands for; unknown extensions are plain text."""
     return CONTENT_TYPES.get(PurePath(name).suffix.lower(), "text/plain")
+
+
+def refuse_unsupported(name: str) -> None:
+    """Raise DocumentError `unsupported_type` for a type that is known and cannot be read."""
+    extension = PurePath(name).suffix.lower()
+    if extension in UNSUPPORTED:
+        raise errors.DocumentError(
+            f"{name}: unsupported type {extension}: {UNSUPPORTED[extension]}", reason="unsupported_type"
+        )
 
 
 def read_file(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
