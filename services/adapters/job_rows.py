@@ -25,6 +25,65 @@ _BELLS_PER_UNIT = 16
 _ETA_SAMPLE_MICROSECONDS = 60_000_000
 
 
+# The statements of every job's life, built once: building them costs more than running them.
+_DUE = (
+    sa.select(t.c.id)
+    .where(
+        t.c.state == JobState.PENDING,
+        t.c.queue == sa.bindparam("queue"),
+        t.c.run_after <= sa.bindparam("now"),
+    )
+    .order_by(t.c.namespace, t.c.priority, t.c.run_after, t.c.id)
+    .limit(1)
+)
+_DUE_TURNS = (
+    _DUE.where(t.c.namespace > sa.bindparam("after")),
+    _DUE.where(t.c.namespace <= sa.bindparam("after")),
+)
+_CLAIM = (
+    sa.update(t)
+    .where(
+        t.c.id == sa.bindparam("job_id"), t.c.state == JobState.PENDING, t.c.run_after <= sa.bindparam("now")
+    )
+    .values(
+        state=JobState.RUNNING,
+        lease_token=sa.bindparam("token"),
+        lease_until=sa.bindparam("until"),
+        attempts=t.c.attempts + 1,
+        started_at=sa.bindparam("now"),
+    )
+    .returning(*t.c)
+)
+# The one way out of `running`: only for the holder of the lease.
+_LEAVE = (
+    sa.update(t)
+    .where(
+        t.c.id == sa.bindparam("job_id"),
+        t.c.state == JobState.RUNNING,
+        t.c.lease_token == sa.bindparam("token"),
+    )
+    .values(lease_token=None, lease_until=None)
+    .returning(t.c.parent_id, t.c.children_open)
+)
+_FINISH = _LEAVE.values(
+    state=JobState.DONE,
+    finished_at=sa.bindparam("now"),
+    outcome=sa.bindparam("outcome_json"),
+    error_type=None,
+    error_message=None,
+)
+_COUNT_CHILDREN = (
+    sa.update(t)
+    .where(t.c.id == sa.bindparam("parent"))
+    .values(children_open=t.c.children_open + sa.bindparam("difference"))
+    .returning(t.c.children_open, t.c.state)
+)
+_WAITING = sa.select(sa.func.count()).select_from(
+    sa.select(t.c.id).where(t.c.state == JobState.PENDING).limit(sa.bindparam("limit")).subquery()
+)
+_INSERT = insert(t).on_conflict_do_nothing().returning(t.c.id)
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerLimits:
     """Beyond these, new work is refused before anything is stored."""
@@ -54,17 +113,18 @@ class SqlJobRows:
         ids: list[int] = []
         opened: dict[int, int] = {}
         for job in jobs:
-            found, created = self._insert(job, now, state)
-            ids.append(found)
-            if not created:
+            rings = state is JobState.PENDING and job.run_after is None and len(self.rung) < _BELLS_PER_UNIT
+            row = _row(job, now) | {"state": state, "dispatched_at": now if rings else None}
+            created = self._connection.execute(_INSERT, row).scalar()
+            ids.append(self._twin(job) if created is None else created)
+            if created is None:
                 continue
+            if rings:
+                self.rung.append((job.kind.queue, job.kind.name, created))
             if job.parent_id is not None:
                 opened[job.parent_id] = opened.get(job.parent_id, 0) + 1
-            if state is JobState.PENDING and job.run_after is None and len(self.rung) < _BELLS_PER_UNIT:
-                self.rung.append((job.kind.queue, job.kind.name, found))
         for parent_id, count in opened.items():
             self._count_children(parent_id, count)
-        self.mark_dispatched([job_id for _, _, job_id in self.rung], now=now)
         return ids
 
     def record(self, jobs: Sequence[tuple[NewJob, Mapping[str, Any]]]) -> None:
@@ -78,25 +138,15 @@ class SqlJobRows:
             }
             self._connection.execute(insert(t).values(row).on_conflict_do_nothing())
 
-    def _insert(self, job: NewJob, now: int, state: JobState) -> tuple[int, bool]:
-        statement = (
-            insert(t).values(_row(job, now) | {"state": state}).on_conflict_do_nothing().returning(t.c.id)
-        )
-        created = self._connection.execute(statement).scalar()
-        if created is not None:
-            return int(created), True
+    def _twin(self, job: NewJob) -> int:
+        """The id of the job that made this one superfluous."""
         same = [t.c.kind == job.kind.name, t.c.dedupe_key == job.dedupe_key]
         live = sa.and_(t.c.namespace == job.namespace, t.c.state.in_(LIVE_STATES))
         twin = sa.or_(t.c.parent_id == job.parent_id, live) if job.parent_id is not None else live
-        return int(
-            self._connection.execute(sa.select(t.c.id).where(*same, twin).limit(1)).scalar_one()
-        ), False
+        return int(self._connection.execute(sa.select(t.c.id).where(*same, twin).limit(1)).scalar_one())
 
     def _check_room(self, wanted: int) -> None:
-        waiting = sa.select(t.c.id).where(t.c.state == JobState.PENDING).limit(self._limits.max_live + 1)
-        count = int(
-            self._connection.execute(sa.select(sa.func.count()).select_from(waiting.subquery())).scalar_one()
-        )
+        count = int(self._connection.execute(_WAITING, {"limit": self._limits.max_live + 1}).scalar_one())
         if count + wanted > self._limits.max_live:
             raise errors.BackPressure(
                 f"{count} jobs wait already (jobs.max_live_jobs = {self._limits.max_live}): start more workers, "
@@ -109,21 +159,18 @@ class SqlJobRows:
                 f"{self._limits.min_free_disk_bytes}): free some space, nothing accepted so far is lost"
             )
 
-    def _count_children(self, parent_id: int, difference: int) -> None:
-        self._connection.execute(
-            sa.update(t).where(t.c.id == parent_id).values(children_open=t.c.children_open + difference)
-        )
+    def _count_children(self, parent_id: int, difference: int) -> sa.Row[Any] | None:
+        return self._connection.execute(
+            _COUNT_CHILDREN, {"parent": parent_id, "difference": difference}
+        ).first()
 
     # ---- running ---------------------------------------------------------------------------------------------
 
     def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
         """See JobRows. One index seek, two at the end of a turn."""
-        due = [t.c.state == JobState.PENDING, t.c.queue == queue, t.c.run_after <= now]
-        order = (t.c.namespace, t.c.priority, t.c.run_after, t.c.id)
-        for turn in (t.c.namespace > after_namespace, t.c.namespace <= after_namespace):
-            found = self._connection.execute(
-                sa.select(t.c.id).where(*due, turn).order_by(*order).limit(1)
-            ).scalar()
+        values = {"queue": queue, "now": now, "after": after_namespace}
+        for turn in _DUE_TURNS:
+            found = self._connection.execute(turn, values).scalar()
             if found is not None:
                 return int(found)
         return None
@@ -140,18 +187,8 @@ class SqlJobRows:
 
     def claim(self, job_id: int, *, now: int, token: str, lease_until: int) -> Job | None:
         """See JobRows."""
-        row = self._connection.execute(
-            sa.update(t)
-            .where(t.c.id == job_id, t.c.state == JobState.PENDING, t.c.run_after <= now)
-            .values(
-                state=JobState.RUNNING,
-                lease_token=token,
-                lease_until=lease_until,
-                attempts=t.c.attempts + 1,
-                started_at=now,
-            )
-            .returning(*t.c)
-        ).first()
+        values = {"job_id": job_id, "now": now, "token": token, "until": lease_until}
+        row = self._connection.execute(_CLAIM, values).first()
         return _job(row) if row else None
 
     def extend(self, leases: Mapping[int, str], *, lease_until: int) -> dict[int, bool]:
@@ -178,14 +215,9 @@ class SqlJobRows:
 
     def finish(self, job_id: int, token: str, *, now: int, outcome: Mapping[str, Any] | None) -> None:
         """See JobRows."""
-        values = {
-            "state": JobState.DONE,
-            "finished_at": now,
-            "outcome": None if outcome is None else json.dumps(outcome),
-            "error_type": None,
-            "error_message": None,
-        }
-        row = self._leave_running(job_id, token, values)
+        ending = None if outcome is None else json.dumps(outcome)
+        values = {"job_id": job_id, "token": token, "now": now, "outcome_json": ending}
+        row = self._connection.execute(_FINISH, values).first()
         if row is None:
             raise errors.LeaseLost(f"job {job_id} was taken over by another worker")
         self._child_closed(row.parent_id, now)
@@ -229,21 +261,16 @@ class SqlJobRows:
             self._child_closed(row.parent_id, now)
 
     def _leave_running(self, job_id: int, token: str, values: Mapping[str, Any]) -> sa.Row[Any] | None:
-        """The one way out of `running`: only for the holder of the lease."""
-        return self._connection.execute(
-            sa.update(t)
-            .where(t.c.id == job_id, t.c.state == JobState.RUNNING, t.c.lease_token == token)
-            .values(**values, lease_token=None, lease_until=None)
-            .returning(t.c.parent_id, t.c.children_open)
-        ).first()
+        return self._connection.execute(_LEAVE.values(**values), {"job_id": job_id, "token": token}).first()
 
     def _child_closed(self, parent_id: int | None, now: int) -> None:
-        if parent_id is None:
-            return
-        self._count_children(parent_id, -1)
-        left = sa.select(t.c.children_open, t.c.state).where(t.c.id == parent_id)
-        row = self._connection.execute(left).first()
-        if row is not None and row.children_open <= 0 and row.state == JobState.WAITING:
+        row = None if parent_id is None else self._count_children(parent_id, -1)
+        if (
+            parent_id is not None
+            and row is not None
+            and row.children_open <= 0
+            and row.state == JobState.WAITING
+        ):
             self._close(parent_id, JobState.WAITING, now=now)
 
     def _close(self, job_id: int, state: JobState, *, now: int) -> None:

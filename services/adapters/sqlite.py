@@ -30,10 +30,16 @@ _PRAGMAS = (
     f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MILLISECONDS}",
     "PRAGMA journal_mode = WAL",
     "PRAGMA foreign_keys = ON",
-    "PRAGMA synchronous = FULL",
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA trusted_schema = OFF",
 )
+# One pool per way of working: switching a connection back and forth costs more than a transaction.
+_DURABLE, _QUICK, _READING = "durable", "quick", "reading"
+_MODE_PRAGMAS = {
+    _DURABLE: ("PRAGMA synchronous = FULL",),
+    _QUICK: ("PRAGMA synchronous = NORMAL",),
+    _READING: ("PRAGMA query_only = ON",),
+}
 # Write-ahead logs need shared memory between processes, which these file systems do not give.
 _UNSAFE_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs", "fuse.s3fs", "vboxsf"}
@@ -88,8 +94,8 @@ class Sqlite:
         self.path = path
         self._pool_size = pool_size
         self._lock = threading.Lock()
-        self._owner = 0
-        self._engine: sa.Engine | None = None
+        self._owner = os.getpid()
+        self._engines: dict[str, sa.Engine] = {}
 
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[sa.Connection]:
@@ -98,55 +104,46 @@ class Sqlite:
         `durable` commits survive power loss; the others only process death, at a fraction of the cost.
         Never call a model, a network or a parser inside. Raises StorageBusy.
         """
-        with _translated(), self._connect() as connection:
-            self._set_pragma(connection, "synchronous", "FULL" if durable else "NORMAL")
-            self._set_pragma(connection, "query_only", "OFF")
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield from _finished(connection)
+        with _translated(), self._engine(_DURABLE if durable else _QUICK).connect() as connection:
+            yield from _transaction(connection, "BEGIN IMMEDIATE")
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """One read transaction: a consistent view, in which any write fails."""
-        with _translated(), self._connect() as connection:
-            self._set_pragma(connection, "query_only", "ON")
-            connection.exec_driver_sql("BEGIN")
-            yield from _finished(connection)
-
-    @contextmanager
-    def raw(self) -> Iterator[sa.Connection]:
-        """A connection outside any transaction, for migrations and backups."""
-        with _translated(), self._connect() as connection:
-            self._set_pragma(connection, "query_only", "OFF")
-            yield connection
+        with _translated(), self._engine(_READING).connect() as connection:
+            yield from _transaction(connection, "BEGIN")
 
     def backup(self, target: Path) -> None:
         """Write a consistent copy to a new file, mode 0600, while others read and write."""
         if target.exists():
             raise errors.InputError(f"{target} exists already: choose another name or remove it first")
         target.touch(mode=0o600)
-        with self.raw() as connection, _closing(_driver.connect(str(target))) as copy:
+        with (
+            _translated(),
+            self._engine(_READING).connect() as connection,
+            _closing(_driver.connect(str(target))) as copy,
+        ):
             connection.connection.driver_connection.backup(copy)  # type: ignore[union-attr]
 
     def close(self) -> None:
         """Close the connections of this process."""
         with self._lock:
-            if self._engine is not None and self._owner == os.getpid():
-                self._engine.dispose()
-            self._engine = None
+            for engine in self._engines.values():
+                engine.dispose(close=self._owner == os.getpid())
+            self._engines.clear()
 
-    def _connect(self) -> sa.Connection:
-        return self._engine_of_this_process().connect()
-
-    def _engine_of_this_process(self) -> sa.Engine:
-        # A connection that crosses a fork corrupts the file: a child starts with an engine of its own.
+    def _engine(self, mode: str) -> sa.Engine:
+        # A connection that crosses a fork corrupts the file: a child starts with engines of its own.
         with self._lock:
-            if self._engine is None or self._owner != os.getpid():
-                if self._engine is not None:
-                    self._engine.dispose(close=False)
-                self._engine, self._owner = self._create_engine(), os.getpid()
-            return self._engine
+            if self._owner != os.getpid():
+                for engine in self._engines.values():
+                    engine.dispose(close=False)
+                self._engines, self._owner = {}, os.getpid()
+            if mode not in self._engines:
+                self._engines[mode] = self._create_engine(mode)
+            return self._engines[mode]
 
-    def _create_engine(self) -> sa.Engine:
+    def _create_engine(self, mode: str) -> sa.Engine:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
             self.path.touch(mode=0o600)
@@ -158,32 +155,31 @@ class Sqlite:
             pool_reset_on_return=None,
             connect_args={"timeout": BUSY_TIMEOUT_MILLISECONDS / 1000, "check_same_thread": False},
         )
-        sa.event.listen(engine, "connect", _prepare)
+
+        @sa.event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: object) -> None:
+            # The driver must not open transactions by itself: units of work do.
+            connection.isolation_level = None
+            for pragma in (*_PRAGMAS, *_MODE_PRAGMAS[mode]):
+                connection.execute(pragma)
+
         return engine
 
-    @staticmethod
-    def _set_pragma(connection: sa.Connection, name: str, value: str) -> None:
-        if connection.info.get(name) != value:
-            connection.exec_driver_sql(f"PRAGMA {name} = {value}")
-            connection.info[name] = value
 
-
-def _prepare(connection: Any, _record: object) -> None:
-    # The driver must not open transactions by itself: write units do.
-    connection.isolation_level = None
-    for pragma in _PRAGMAS:
-        connection.execute(pragma)
-
-
-def _finished(connection: sa.Connection) -> Iterator[sa.Connection]:
-    """Yield the connection, then end its transaction the way the block ended."""
+def _transaction(connection: sa.Connection, begin: str) -> Iterator[sa.Connection]:
+    """Open a transaction, yield the connection, and end it the way the block ended."""
+    # Straight to the driver: SQLAlchemy's way costs three times as much and decides nothing here.
+    driver_connection: Any = connection.connection.driver_connection
+    driver_connection.execute(begin)
+    # So that SQLAlchemy and Alembic see that a transaction is open, and do not end it themselves.
+    connection.begin()
     try:
         yield connection
     except BaseException:
-        if connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
-            connection.exec_driver_sql("ROLLBACK")
+        if driver_connection.in_transaction:
+            driver_connection.execute("ROLLBACK")
         raise
-    connection.exec_driver_sql("COMMIT")
+    driver_connection.execute("COMMIT")
 
 
 @contextmanager
@@ -201,6 +197,8 @@ def _translated() -> Iterator[None]:
         yield
     except sa.exc.OperationalError as error:
         raise _explained(str(error.orig)) from error
+    except _driver.OperationalError as error:
+        raise _explained(str(error)) from error
     except sa.exc.TimeoutError as error:
         raise errors.StorageBusy(
             "all database connections are busy: raise memory.sqlite_pool_size"

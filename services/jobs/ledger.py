@@ -41,6 +41,7 @@ class Ledger:
         self._policy = policy
         self._window = window
         self._last_namespace: dict[str, str] = {}
+        self._busy: set[str] = set()
         self._turn = 0
 
     def claim(self, job_id: int) -> JobRun | None:
@@ -66,18 +67,25 @@ class Ledger:
 
     def _claim_in(self, queue: str) -> Job | None:
         after = self._last_namespace.get(queue, "")
-        with self._database.read() as unit:
-            if unit.jobs.next_due(queue, now=self._clock.now(), after_namespace=after) is None:
-                return None
+        # An idle worker only looks; a busy one expects more and goes straight for the write lock.
+        if queue not in self._busy and not self._waits(queue, after):
+            return None
         with self._database.write(durable=False) as unit:
             now = self._clock.now()
             found = unit.jobs.next_due(queue, now=now, after_namespace=after)
-            if found is None:
-                return None
-            job = unit.jobs.claim(found, now=now, token=self._entropy.token(), lease_until=self._lease_end())
-        if job is not None:
-            self._last_namespace[queue] = job.namespace
+            job = found and unit.jobs.claim(
+                found, now=now, token=self._entropy.token(), lease_until=self._lease_end()
+            )
+        if not job:
+            self._busy.discard(queue)
+            return None
+        self._busy.add(queue)
+        self._last_namespace[queue] = job.namespace
         return job
+
+    def _waits(self, queue: str, after: str) -> bool:
+        with self._database.read() as unit:
+            return unit.jobs.next_due(queue, now=self._clock.now(), after_namespace=after) is not None
 
     def heartbeat(self, runs: Sequence[JobRun]) -> None:
         """Renew the leases of these runs, and tell those that were cancelled or taken over to stop."""

@@ -1,0 +1,82 @@
+"""What all tests share: a wired container on a fresh database, and a guard against real networks."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.adapters import migrations
+from services.adapters.in_memory import FixedEntropy, ManualClock
+from services.adapters.sqlite import Sqlite
+from services.bootstrap import Container
+from services.settings import load_settings
+
+Build = Callable[..., Container]
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of the newest schema, to be copied: migrating takes half a second."""
+    path = tmp_path_factory.mktemp("migrated") / "zeph.db"
+    database = Sqlite(path)
+    migrations.ensure(database)
+    database.close()
+    return path
+
+
+@pytest.fixture
+def build(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
+    """Make containers: embedded profile, hashing embedder, manual clock; keyword arguments override settings."""
+    made: list[Container] = []
+    monkeypatch.setenv("ZEPH_CONFIG", "")
+
+    def make(
+        data_dir: Path | None = None, *, real_time: bool = False, publisher: Any = None, **overrides: Any
+    ) -> Container:
+        folder = data_dir or tmp_path / "data"
+        folder.mkdir(exist_ok=True)
+        if not (folder / "zeph.db").exists():
+            shutil.copy(migrated, folder / "zeph.db")
+        wanted = {"data_dir": str(folder), "embedding.provider": "fake", "jobs.min_free_disk_bytes": 0}
+        settings = load_settings(
+            None, wanted | {key.replace("__", "."): value for key, value in overrides.items()}
+        )
+        fixed = {} if real_time else {"clock": ManualClock(), "entropy": FixedEntropy()}
+        made.append(Container(settings, publisher=publisher, **fixed))
+        return made[-1]
+
+    yield make
+    for container in made:
+        container.close()
+
+
+@pytest.fixture
+def container(build: Build) -> Container:
+    """One container with the defaults of `build`."""
+    return build()
+
+
+@pytest.fixture(autouse=True)
+def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test may talk to another machine."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and not _is_loopback(str(address[0])):
+            raise AssertionError(f"a test tried to reach {address[0]}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
