@@ -67,7 +67,8 @@ class _Walker:
     def __init__(self, extensions: frozenset[str], max_depth: int) -> None:
         self._extensions = extensions
         self._max_depth = max_depth
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: dict[tuple[int, int], Path] = {}
+        self._found: set[Path] = set()
         self._open_folders: set[tuple[int, int]] = set()
 
     def named(self, path: Path) -> Iterator[Found]:
@@ -87,7 +88,7 @@ class _Walker:
                 path, "unsupported_type", f"has the unsupported type {extension}: {UNSUPPORTED[extension]}"
             )
         else:
-            yield self._once(real, facts)
+            yield from self._once(real, facts)
 
     def _folder(self, folder: Path, facts: os.stat_result, *, root: Path, depth: int) -> Iterator[Found]:
         identity = (facts.st_dev, facts.st_ino)
@@ -99,16 +100,16 @@ class _Walker:
         if depth > self._max_depth:
             yield _refused(folder, "too_deep", f"lies more than {self._max_depth} folders deep")
             return
-        self._seen.add(identity)
+        self._seen[identity] = folder
         try:
-            names = sorted(os.listdir(folder))
+            entries = sorted(folder.iterdir())
         except OSError as error:
             yield _cannot_stat(folder, error)
             return
         self._open_folders.add(identity)
-        for name in names:
-            if not name.startswith(".") and name not in _SKIPPED_FOLDERS:
-                yield from self._entry(folder / name, root=root, depth=depth + 1)
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.name not in _SKIPPED_FOLDERS:
+                yield from self._entry(entry, root=root, depth=depth + 1)
         self._open_folders.discard(identity)
 
     def _entry(self, path: Path, *, root: Path, depth: int) -> Iterator[Found]:
@@ -130,14 +131,15 @@ class _Walker:
             kind = f"has the unsupported type {path.suffix}" if path.suffix else "has no extension"
             yield _refused(path, "unsupported_type", f"{kind}; name the file itself to read it as text")
         else:
-            yield self._once(real, facts)
+            yield from self._once(real, facts)
 
-    def _once(self, path: Path, facts: os.stat_result) -> Found:
-        identity = (facts.st_dev, facts.st_ino)
-        if identity in self._seen:
-            return _refused(path, "duplicate", "is a file that was found already under another name")
-        self._seen.add(identity)
-        return FoundFile(path, printable(path))
+    def _once(self, path: Path, facts: os.stat_result) -> Iterator[Found]:
+        known = self._seen.setdefault((facts.st_dev, facts.st_ino), path)
+        if known != path:
+            yield _refused(path, "duplicate", f"is the same file as {printable(known)}")
+        elif path not in self._found:
+            self._found.add(path)
+            yield FoundFile(path, printable(path))
 
 
 def _refused(path: Path, reason: str, why: str) -> RefusedFile:

@@ -228,8 +228,8 @@ def _check_page_count(count: int, name: str, limit: int) -> None:
 def _unreadable(data: bytes, name: str, reasons: set[str]) -> errors.DocumentError:
     if "no_text_layer" in reasons:
         return errors.DocumentError(
-            f"{name} has no text layer: it is probably a scan, and OCR is not built in; "
-            "run it through an OCR program first",
+            f"{name} has no text layer: its pages are blank or scanned, and OCR is not built in; "
+            "run a scan through an OCR program first",
             reason="no_text_layer",
         )
     if "encrypted" in reasons:
@@ -239,5 +239,5 @@ def _unreadable(data: bytes, name: str, reasons: set[str]) -> errors.DocumentErr
     head = data[:1024].lstrip().lower()
     if b"%pdf-" in head:
         return errors.DocumentError(f"{name} is a damaged PDF that no reader here can open", reason="damaged")
-    kind = "HTML" if head.startswith((b"<!doctype html", b"<html")) else "something else"
+    kind = "HTML" if head.startswith((b"<!doctype html", b"<html")) else "another type of file"
     return errors.DocumentError(f"{name} is not a PDF: it looks like {kind}; rename it", reason="wrong_type")
