@@ -22,9 +22,9 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## Ingest the documents of tests/corpus and answer three questions about them
+demo: setup ## Ingest the documents of tests/corpus/handbook and answer three questions about them
 	@rm -rf .demo
-	$(DEMO) ingest tests/corpus
+	$(DEMO) ingest tests/corpus/handbook
 	$(DEMO) search "Can the boss make us keep the dome open in a storm?"
 	$(DEMO) search "What must be done to the focus after a power cut?"
 	$(DEMO) search "最後の落雷から何分待てば外に出られますか"

@@ -1,1 +1,72 @@
-"""Durable memory for AI agents."""
+"""Durable memory for AI agents: the public names.
+
+Each is imported from its home when first used, so that importing this package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from services.adapters.parsing.pdf import PdfLoader
+    from services.adapters.parsing.text import TextLoader
+    from services.adapters.qdrant import QdrantOps
+    from services.bootstrap import Container
+    from services.documents.loaders import DocumentLoader
+    from services.documents.models import Chunk, Document, DocumentMetadata, SplitterConfig
+    from services.documents.service import IngestionPipeline
+    from services.documents.splitter import TextSplitter
+    from services.embedding.registry import Embeddable, EmbeddingRegistry
+    from services.errors import DocumentError, MemoryError  # noqa: A004 - the public name
+    from services.ids import ConversationId, MessageId
+    from services.memory.tokens import TokenCounter
+
+_HOMES = {
+    "Chunk": "documents.models",
+    "Container": "bootstrap",
+    "ConversationId": "ids",
+    "Document": "documents.models",
+    "DocumentError": "errors",
+    "DocumentLoader": "documents.loaders",
+    "DocumentMetadata": "documents.models",
+    "Embeddable": "embedding.registry",
+    "EmbeddingRegistry": "embedding.registry",
+    "IngestionPipeline": "documents.service",
+    "MemoryError": "errors",
+    "MessageId": "ids",
+    "PdfLoader": "adapters.parsing.pdf",
+    "QdrantOps": "adapters.qdrant",
+    "SplitterConfig": "documents.models",
+    "TextLoader": "adapters.parsing.text",
+    "TextSplitter": "documents.splitter",
+    "TokenCounter": "memory.tokens",
+}
+
+__all__ = [
+    "Chunk",
+    "Container",
+    "ConversationId",
+    "Document",
+    "DocumentError",
+    "DocumentLoader",
+    "DocumentMetadata",
+    "Embeddable",
+    "EmbeddingRegistry",
+    "IngestionPipeline",
+    "MemoryError",
+    "MessageId",
+    "PdfLoader",
+    "QdrantOps",
+    "SplitterConfig",
+    "TextLoader",
+    "TextSplitter",
+    "TokenCounter",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"services has no public name {name}")
+    return getattr(import_module(f"services.{_HOMES[name]}"), name)

@@ -38,7 +38,7 @@ _FILES_PER_UNIT = 500
 _CHUNKS_PER_CALL = 32
 # Refusals that say "not ours to read"; every other one is a failure.
 _SKIPPED_REASONS = frozenset(
-    {"unsupported", "symlink", "symlink_loop", "outside_root", "not_a_file", "too_deep", "seen"}
+    {"unsupported_type", "outside", "duplicate", "symlink_loop", "not_a_file", "too_deep"}
 )
 
 

@@ -87,7 +87,7 @@ def write(name: str, text: str) -> None:
             story += [PageBreak(), Paragraph(block[2:], styles["Heading1"])]
         else:
             story += [Paragraph(block, styles["BodyText"]), Spacer(1, 6)]
-    path = Path(__file__).parent / name
+    path = Path(__file__).parent / "handbook" / name
     SimpleDocTemplate(str(path), pagesize=A5, title=title, author="Kestrel Ridge", invariant=1).build(story)
 
 

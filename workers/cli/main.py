@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 from services import errors
-from workers.cli import collections, config, database, documents, ingest, jobs, search, status, worker
+from workers.cli import (
+    collections,
+    config,
+    database,
+    documents,
+    evaluate,
+    ingest,
+    jobs,
+    search,
+    status,
+    worker,
+)
 from workers.cli.session import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_USAGE
 
 app = typer.Typer(
@@ -30,6 +41,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(database.app, name="db")
+app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
 
 

@@ -1,0 +1,1 @@
+"""Measuring retrieval quality: metrics, data sets, runs."""
