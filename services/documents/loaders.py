@@ -80,17 +80,19 @@ def read_file(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _cannot_open(path, error) from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise errors.DocumentError(f"{printable(path)} is not a regular file", reason="not_a_file")
         if facts.st_size > max_bytes:
             raise _too_large(path, facts.st_size, max_bytes)
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             # One byte more than allowed: the file may grow between the check and the read.
             data = file.read(max_bytes + 1)
-        except OSError as error:
-            raise _cannot_open(path, error) from error
+    except OSError as error:
+        raise _cannot_open(path, error) from error
+    finally:
+        os.close(descriptor)
     if len(data) > max_bytes:
         raise _too_large(path, len(data), max_bytes)
     return data
