@@ -18,18 +18,21 @@ depends_on: None = None
 
 # SQLAlchemy knows no virtual tables: each full-text index with the triggers that keep it in step.
 FULL_TEXT_SQL = (
-    'CREATE VIRTUAL TABLE messages_fts USING fts5(content, segmented, scope, content=\'messages\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
-    'CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages BEGIN INSERT INTO messages_fts(rowid, content, segmented, scope) VALUES (new.id, new.content, new.segmented, new.scope); END',
-    "CREATE TRIGGER messages_fts_delete AFTER DELETE ON messages BEGIN INSERT INTO messages_fts(messages_fts, rowid, content, segmented, scope) VALUES ('delete', old.id, old.content, old.segmented, old.scope); END",
-    "CREATE TRIGGER messages_fts_update AFTER UPDATE ON messages WHEN old.content IS NOT new.content OR old.segmented IS NOT new.segmented OR old.scope IS NOT new.scope BEGIN INSERT INTO messages_fts(messages_fts, rowid, content, segmented, scope) VALUES ('delete', old.id, old.content, old.segmented, old.scope); INSERT INTO messages_fts(rowid, content, segmented, scope) VALUES (new.id, new.content, new.segmented, new.scope); END",
-    'CREATE VIRTUAL TABLE chunks_fts USING fts5(context, text, segmented, scope, content=\'chunks\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
-    'CREATE TRIGGER chunks_fts_insert AFTER INSERT ON chunks BEGIN INSERT INTO chunks_fts(rowid, context, text, segmented, scope) VALUES (new.id, new.context, new.text, new.segmented, new.scope); END',
-    "CREATE TRIGGER chunks_fts_delete AFTER DELETE ON chunks BEGIN INSERT INTO chunks_fts(chunks_fts, rowid, context, text, segmented, scope) VALUES ('delete', old.id, old.context, old.text, old.segmented, old.scope); END",
-    "CREATE TRIGGER chunks_fts_update AFTER UPDATE ON chunks WHEN old.context IS NOT new.context OR old.text IS NOT new.text OR old.segmented IS NOT new.segmented OR old.scope IS NOT new.scope BEGIN INSERT INTO chunks_fts(chunks_fts, rowid, context, text, segmented, scope) VALUES ('delete', old.id, old.context, old.text, old.segmented, old.scope); INSERT INTO chunks_fts(rowid, context, text, segmented, scope) VALUES (new.id, new.context, new.text, new.segmented, new.scope); END",
-    'CREATE VIRTUAL TABLE graph_entities_fts USING fts5(name, summary, segmented, scope, content=\'graph_entities\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
-    'CREATE TRIGGER graph_entities_fts_insert AFTER INSERT ON graph_entities BEGIN INSERT INTO graph_entities_fts(rowid, name, summary, segmented, scope) VALUES (new.id, new.name, new.summary, new.segmented, new.scope); END',
-    "CREATE TRIGGER graph_entities_fts_delete AFTER DELETE ON graph_entities BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, segmented, scope) VALUES ('delete', old.id, old.name, old.summary, old.segmented, old.scope); END",
-    "CREATE TRIGGER graph_entities_fts_update AFTER UPDATE ON graph_entities WHEN old.name IS NOT new.name OR old.summary IS NOT new.summary OR old.segmented IS NOT new.segmented OR old.scope IS NOT new.scope BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, segmented, scope) VALUES ('delete', old.id, old.name, old.summary, old.segmented, old.scope); INSERT INTO graph_entities_fts(rowid, name, summary, segmented, scope) VALUES (new.id, new.name, new.summary, new.segmented, new.scope); END",
+    'CREATE VIEW messages_fts_source(id, content, scope) AS SELECT id, coalesce(segmented, content), scope FROM messages',
+    'CREATE VIRTUAL TABLE messages_fts USING fts5(content, scope, content=\'messages_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
+    'CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages BEGIN INSERT INTO messages_fts(rowid, content, scope) VALUES (new.id, coalesce(new.segmented, new.content), new.scope); END',
+    "CREATE TRIGGER messages_fts_delete AFTER DELETE ON messages BEGIN INSERT INTO messages_fts(messages_fts, rowid, content, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.content), old.scope); END",
+    "CREATE TRIGGER messages_fts_update AFTER UPDATE ON messages WHEN old.content IS NOT new.content OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO messages_fts(messages_fts, rowid, content, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.content), old.scope); INSERT INTO messages_fts(rowid, content, scope) VALUES (new.id, coalesce(new.segmented, new.content), new.scope); END",
+    'CREATE VIEW chunks_fts_source(id, context, text, scope) AS SELECT id, context, coalesce(segmented, text), scope FROM chunks',
+    'CREATE VIRTUAL TABLE chunks_fts USING fts5(context, text, scope, content=\'chunks_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
+    'CREATE TRIGGER chunks_fts_insert AFTER INSERT ON chunks BEGIN INSERT INTO chunks_fts(rowid, context, text, scope) VALUES (new.id, new.context, coalesce(new.segmented, new.text), new.scope); END',
+    "CREATE TRIGGER chunks_fts_delete AFTER DELETE ON chunks BEGIN INSERT INTO chunks_fts(chunks_fts, rowid, context, text, scope) VALUES ('delete', old.id, old.context, coalesce(old.segmented, old.text), old.scope); END",
+    "CREATE TRIGGER chunks_fts_update AFTER UPDATE ON chunks WHEN old.context IS NOT new.context OR old.text IS NOT new.text OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO chunks_fts(chunks_fts, rowid, context, text, scope) VALUES ('delete', old.id, old.context, coalesce(old.segmented, old.text), old.scope); INSERT INTO chunks_fts(rowid, context, text, scope) VALUES (new.id, new.context, coalesce(new.segmented, new.text), new.scope); END",
+    'CREATE VIEW graph_entities_fts_source(id, name, summary, scope) AS SELECT id, coalesce(segmented, name), summary, scope FROM graph_entities',
+    'CREATE VIRTUAL TABLE graph_entities_fts USING fts5(name, summary, scope, content=\'graph_entities_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
+    'CREATE TRIGGER graph_entities_fts_insert AFTER INSERT ON graph_entities BEGIN INSERT INTO graph_entities_fts(rowid, name, summary, scope) VALUES (new.id, coalesce(new.segmented, new.name), new.summary, new.scope); END',
+    "CREATE TRIGGER graph_entities_fts_delete AFTER DELETE ON graph_entities BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); END",
+    "CREATE TRIGGER graph_entities_fts_update AFTER UPDATE ON graph_entities WHEN old.name IS NOT new.name OR old.summary IS NOT new.summary OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); INSERT INTO graph_entities_fts(rowid, name, summary, scope) VALUES (new.id, coalesce(new.segmented, new.name), new.summary, new.scope); END",
 )
 FULL_TEXT_TABLES = ('messages_fts', 'chunks_fts', 'graph_entities_fts')
 
@@ -417,6 +420,7 @@ def downgrade() -> None:
         for event in ("insert", "delete", "update"):
             op.execute(f"DROP TRIGGER {name}_{event}")
         op.execute(f"DROP TABLE {name}")
+        op.execute(f"DROP VIEW {name}_source")
     op.drop_table('correction_embeddings')
     op.drop_index(op.f('ix_zeph_corrections_namespace_skill_name_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_namespace_session_id_id'), table_name='zeph_corrections')

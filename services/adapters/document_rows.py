@@ -22,8 +22,8 @@ from services.ids import fields_hash
 from services.ports import Clock
 from services.retrieval.query import match_expression, segment
 
-# How much a word in title and headings counts against one in the text; measured on SciFact (README, benchmarks).
-_CONTEXT_WEIGHT = 1.0
+# How much a word in title and headings counts against one in the text; measured on SciFact and 2Wiki (README, benchmarks).
+_CONTEXT_WEIGHT = 2.0
 # Stays below SQLite's limit on bound parameters whatever the build.
 _IDS_PER_STATEMENT = 500
 
@@ -174,7 +174,7 @@ class SqlDocumentRows:
     def _chunk_row(
         self, version: DocumentVersion, document_id: int, key: tuple[str, int], chunk: Chunk
     ) -> dict[str, Any]:
-        context = _context(version.document.metadata.title, chunk.heading)
+        context = heading_line(version.document.metadata.title, chunk.heading)
         return {
             "namespace": version.namespace,
             "document_id": document_id,
@@ -184,9 +184,9 @@ class SqlDocumentRows:
             "page": chunk.page,
             "tokens": chunk.tokens,
             "heading": json.dumps(chunk.heading),
-            "context": context,
+            "context": segment(context) or context,
             "text": chunk.text,
-            "segmented": segment(f"{context} {chunk.text}"),
+            "segmented": segment(chunk.text),
             "scope": scope_token(version.namespace, version.collection),
             "content_hash": key[0],
             "occurrence": key[1],
@@ -226,12 +226,13 @@ class SqlDocumentRows:
     def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
         """See DocumentRows."""
         rows = self._connection.execute(
-            sa.select(c.c.id, c.c.document_id, c.c.context, c.c.text)
+            sa.select(c.c.id, c.c.document_id, c.c.heading, c.c.text, d.c.title)
+            .join_from(c, d)
             .where(c.c.document_id == document_id, ~_marked(physical))
             .order_by(c.c.position)
             .limit(limit)
         )
-        return [ChunkText(row.id, row.document_id, _embedded_text(row.context, row.text)) for row in rows]
+        return [ChunkText(row.id, row.document_id, _embedded_text(row)) for row in rows]
 
     def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
         """See DocumentRows."""
@@ -282,12 +283,10 @@ class SqlDocumentRows:
 
     def search(self, namespace: str, collection: str, query: str, *, limit: int) -> dict[int, float]:
         """See DocumentRows."""
-        expression = match_expression(
-            query, scope=scope_token(namespace, collection), columns="context text segmented"
-        )
+        expression = match_expression(query, scope=scope_token(namespace, collection), columns="context text")
         if expression is None:
             return {}
-        score = f"bm25(chunks_fts, {_CONTEXT_WEIGHT}, 1.0, 1.0, 0.0)"
+        score = f"bm25(chunks_fts, {_CONTEXT_WEIGHT}, 1.0, 0.0)"
         rows = self._connection.execute(
             # The score holds a constant of this file; the expression is bound.
             sa.text(
@@ -325,13 +324,15 @@ def _keyed(version: DocumentVersion) -> Iterator[tuple[tuple[str, int], Chunk]]:
         seen[digest] += 1
 
 
-def _context(title: str, heading: Sequence[str]) -> str:
-    parts = [title, *heading] if not heading or heading[0] != title else list(heading)
+def heading_line(title: str, heading: Sequence[str]) -> str:
+    """Where a chunk stands: title and headings from the top; a title that is the first heading is not repeated."""
+    parts = list(heading) if heading and heading[0] == title else [title, *heading]
     return " > ".join(part for part in parts if part)
 
 
-def _embedded_text(context: str, text: str) -> str:
-    return f"{context}\n{text}" if context else text
+def _embedded_text(row: sa.Row[Any]) -> str:
+    line = heading_line(row.title, json.loads(row.heading))
+    return f"{line}\n{row.text}" if line else str(row.text)
 
 
 def _marked(physical: str) -> sa.ColumnElement[bool]:

@@ -2,8 +2,8 @@
 
 Row ids are never reused (AUTOINCREMENT), because a vector's id is derived from its row's id. Every time is an integer: microseconds since 1970-01-01 UTC. JSON is text. The full-text tables are plain SQL in
 `FULL_TEXT_SQL`, because SQLAlchemy knows no virtual tables: each is an external-content FTS5 index that triggers keep
-in step with its base table. `segmented` holds the bigrams of scripts written without blanks, so that they are found
-by any part; `scope` is one token for (namespace, collection), so that filtering happens inside the index.
+in step with its base table. `segmented` holds a text in a script without blanks cut into short terms, so that it is found by any
+part; `scope` is one token for (namespace, collection), so that filtering happens inside the index.
 """
 
 from __future__ import annotations
@@ -511,19 +511,31 @@ periodic_runs = Table(
 )
 
 
-def _full_text(name: str, base: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """An FTS5 index over columns of `base`, and the triggers that keep it in step."""
-    listed = ", ".join(columns)
-    old, new = (", ".join(f"{row}.{column}" for column in columns) for row in ("old", "new"))
+def _full_text(name: str, base: str, columns: tuple[str, ...], segmented: str) -> tuple[str, ...]:
+    """An FTS5 index over columns of `base`, and the triggers that keep it in step.
+
+    Rows whose script has no blanks are indexed by their segmented form instead of the column `segmented` stands for.
+    """
+
+    def values(row: str) -> str:
+        listed = (
+            f"coalesce({row}segmented, {row}{column})" if column == segmented else f"{row}{column}"
+            for column in columns
+        )
+        return ", ".join(listed)
+
     # Only names written in this file come together here.
-    remove = f"INSERT INTO {name}({name}, rowid, {listed}) VALUES ('delete', old.id, {old});"  # noqa: S608
-    add = f"INSERT INTO {name}(rowid, {listed}) VALUES (new.id, {new});"  # noqa: S608
+    names = ", ".join(columns)
+    view = f"SELECT id, {values('')} FROM {base}"  # noqa: S608
+    remove = f"INSERT INTO {name}({name}, rowid, {names}) VALUES ('delete', old.id, {values('old.')});"  # noqa: S608
+    add = f"INSERT INTO {name}(rowid, {names}) VALUES (new.id, {values('new.')});"  # noqa: S608
+    changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in (*columns, "segmented"))
     # M* keeps the vowel signs of Indic scripts inside their words.
     tokenizer = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
-    options = f"content='{base}', content_rowid='id', tokenize=\"{tokenizer}\""
-    changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in columns)
+    options = f"content='{name}_source', content_rowid='id', tokenize=\"{tokenizer}\""
     return (
-        f"CREATE VIRTUAL TABLE {name} USING fts5({listed}, {options})",
+        f"CREATE VIEW {name}_source(id, {names}) AS {view}",
+        f"CREATE VIRTUAL TABLE {name} USING fts5({names}, {options})",
         f"CREATE TRIGGER {name}_insert AFTER INSERT ON {base} BEGIN {add} END",
         f"CREATE TRIGGER {name}_delete AFTER DELETE ON {base} BEGIN {remove} END",
         f"CREATE TRIGGER {name}_update AFTER UPDATE ON {base} WHEN {changed} BEGIN {remove} {add} END",
@@ -531,8 +543,8 @@ def _full_text(name: str, base: str, columns: tuple[str, ...]) -> tuple[str, ...
 
 
 FULL_TEXT_SQL = (
-    *_full_text("messages_fts", "messages", ("content", "segmented", "scope")),
-    *_full_text("chunks_fts", "chunks", ("context", "text", "segmented", "scope")),
-    *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "segmented", "scope")),
+    *_full_text("messages_fts", "messages", ("content", "scope"), "content"),
+    *_full_text("chunks_fts", "chunks", ("context", "text", "scope"), "text"),
+    *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "scope"), "name"),
 )
 FULL_TEXT_TABLES = ("messages_fts", "chunks_fts", "graph_entities_fts")

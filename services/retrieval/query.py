@@ -18,9 +18,12 @@ _UNSPACED = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     "\uac00-\ud7af\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff]+"
 )
-_APOSTROPHES = "'’ʼ"
+_HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+# What makes a token an identifier, whose parts belong together: paths, qualified and snake-case names, versions.
+_IDENTIFIER = re.compile(r"[/_\\]|::|\d[.:-]\d|[A-Za-z]-\d")
 
-# Words that carry the grammar of an English question and nothing of its topic.
+# Words that carry the grammar of an English question and nothing of its topic; the last line is what remains of
+# contractions.
 STOP_WORDS = frozenset(
     """
     a about above after again against all am an and any are as at be because been before being below between both but
@@ -32,15 +35,18 @@ STOP_WORDS = frozenset(
     don doesn didn isn aren wasn weren hasn haven hadn won wouldn couldn shouldn mustn ain ll ve re d s t m
     """.split()
 )
+# The same for Chinese and for the Chinese characters of Japanese.
+STOP_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊么什哪多少几谁怎为何请问有被从到对于这那个些何誰幾")
 
 
 def segment(text: str) -> str | None:
-    """The character pairs of all unspaced runs, blank-separated; None when there are none.
+    """The text as it is indexed when it has unspaced runs, each replaced by its terms; None when it has none.
 
-    Each run's last character stands alone too, so that a single character is found by prefix wherever it is.
+    A run counts by its terms, not as one long word, or BM25 would misjudge the length of the text.
     """
-    runs = _UNSPACED.findall(unicodedata.normalize("NFKC", text))
-    return " ".join(pair for run in runs for pair in _pairs(run)) or None
+    whole = unicodedata.normalize("NFKC", text)
+    cut = _UNSPACED.sub(lambda run: f" {' '.join(_index_terms(run[0]))} ", whole)
+    return None if cut == whole else cut
 
 
 def match_expression(query: str, *, scope: str, columns: str) -> str | None:
@@ -56,44 +62,49 @@ def match_expression(query: str, *, scope: str, columns: str) -> str | None:
 
 def search_terms(query: str) -> list[str]:
     """Quoted FTS5 terms in order of appearance, without repeats; stop words only if there is nothing else."""
-    cleaned = query[:MAX_QUERY_LENGTH].replace("\x00", " ")
-    unspaced = [_pair_terms(run) for run in _UNSPACED.findall(unicodedata.normalize("NFKC", cleaned))]
-    spaced = _UNSPACED.sub(" ", cleaned)
-    words = [term for token in spaced.split() for term in _word_terms(token)]
+    cleaned = unicodedata.normalize("NFKC", query[:MAX_QUERY_LENGTH].replace("\x00", " "))
+    pairs = [term for run in _UNSPACED.findall(cleaned) for term in _run_terms(run)]
+    words = [term for token in _UNSPACED.sub(" ", cleaned).split() for term in _word_terms(token)]
     wanted = [word for word in words if word.lower() not in STOP_WORDS]
-    if not wanted and not unspaced:
+    if not wanted and not pairs:
         wanted = words
-    found = [_quote(word) for word in wanted] + [term for run in unspaced for term in run]
-    return list(dict.fromkeys(found))[:MAX_TERMS]
+    return list(dict.fromkeys([*map(_quote, wanted), *pairs]))[:MAX_TERMS]
 
 
 def _word_terms(token: str) -> list[str]:
-    """`don't` is one phrase; `memory::recall` is the phrase and each of its words."""
-    joined = token.translate({ord(mark): " " for mark in _APOSTROPHES})
+    """The words of a token; those of an identifier once more as a phrase, which lifts exact matches."""
     words = _words(token)
-    if joined != token:
-        return [" ".join(_words(joined))] if words else []
-    return words if len(words) < 2 else [" ".join(words), *words]
+    if len(words) > 1 and _IDENTIFIER.search(token):
+        return [" ".join(words), *words]
+    return words
 
 
 def _words(text: str) -> list[str]:
     # The index's token characters: letters, numbers, marks and private use.
-    kept = "".join(char if unicodedata.category(char)[0] in "LNM" or _private(char) else " " for char in text)
+    kept = "".join(char if _in_word(unicodedata.category(char)) else " " for char in text)
     return [word[:MAX_TERM_LENGTH] for word in kept.split()]
 
 
-def _private(char: str) -> bool:
-    return unicodedata.category(char) == "Co"
+def _in_word(category: str) -> bool:
+    return category[0] in "LNM" or category == "Co"
 
 
 def _pairs(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(len(run))]
+    return [run[at : at + 2] for at in range(len(run) - 1)]
 
 
-def _pair_terms(run: str) -> list[str]:
+def _index_terms(run: str) -> list[str]:
+    """Pairs, and what a search for one character needs: each Han character, and the end of any run."""
+    return [*_pairs(run), *_HAN.findall(run[:-1]), run[-1]]
+
+
+def _run_terms(run: str) -> list[str]:
     if len(run) == 1:
+        # Pairs that begin with it are found by prefix, and its last place in a run stands alone.
         return [f"{_quote(run)} *"]
-    return [_quote(pair) for pair in _pairs(run)[:-1]]
+    pairs = [pair for pair in _pairs(run) if not STOP_CHARACTERS.intersection(pair)] or _pairs(run)
+    singles = [char for char in _HAN.findall(run) if char not in STOP_CHARACTERS]
+    return [_quote(term) for term in (*pairs, *singles)]
 
 
 def _quote(word: str) -> str:
