@@ -320,6 +320,7 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('rowid', name=op.f('pk_vector_points')),
     sa.UniqueConstraint('namespace', 'collection', 'id', name=op.f('uq_vector_points_namespace_collection_id'))
     )
+    op.create_index('ix_vector_points_deleted', 'vector_points', ['namespace', 'collection'], unique=False, sqlite_where=sa.text('vector IS NULL'))
     op.create_index(op.f('ix_vector_points_namespace_collection_change'), 'vector_points', ['namespace', 'collection', 'change'], unique=False)
     op.create_table('acp_session_events',
     sa.Column('id', sa.Integer(), nullable=False),
@@ -435,6 +436,7 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_acp_session_events_namespace_session_id_id'), table_name='acp_session_events')
     op.drop_table('acp_session_events')
     op.drop_index(op.f('ix_vector_points_namespace_collection_change'), table_name='vector_points')
+    op.drop_index('ix_vector_points_deleted', table_name='vector_points', sqlite_where=sa.text('vector IS NULL'))
     op.drop_table('vector_points')
     op.drop_table('vector_namespaces')
     op.drop_index(op.f('ix_messages_namespace_created_at'), table_name='messages')

@@ -440,6 +440,7 @@ vector_points = Table(
     Column("payload", Text, nullable=False),
     UniqueConstraint("namespace", "collection", "id"),
     Index(None, "namespace", "collection", "change"),
+    Index("ix_vector_points_deleted", "namespace", "collection", sqlite_where=text("vector IS NULL")),
 )
 
 # ---- jobs ----------------------------------------------------------------------------------------------------

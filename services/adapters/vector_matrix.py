@@ -1,0 +1,288 @@
+"""Vectors as a matrix with their ids and payload fields as columns: ranking, filters, and the file that shares it.
+
+The file lets processes map one copy instead of each holding its own. It is a cache: whoever finds it missing, damaged
+or old builds it again from the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+import blake3
+import numpy as np
+from numpy.typing import NDArray
+
+from services.ports import Condition, Filter, PayloadValue
+
+if TYPE_CHECKING:
+    from services.ports import Vector
+
+Mask = NDArray[np.bool_]
+Positions = NDArray[np.intp]
+
+_INTEGER, _TEXT = 1, 2
+_INT_LIMIT = 2**63
+# Products of equal rows may differ in the last bits by their place in the matrix; candidates within this distance
+# of the limit are scored again in a fixed order.
+_ROUNDING = 1e-5
+_BLOCK = 8_192
+
+_MAGIC = b"zephvec1"
+_DIGEST_BYTES = 32
+_ALIGNMENT = 64
+_LEFTOVER_SECONDS = 3_600
+
+
+class Column(NamedTuple):
+    """One payload field: `kinds` says absent, integer or text; texts are kept as 64-bit hashes."""
+
+    values: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Points in id order: `ids` as 16 bytes each, one unit vector per row, and the columns of their payloads."""
+
+    ids: NDArray[np.bytes_]
+    matrix: Vector
+    columns: Mapping[str, Column]
+
+    def positions(self, ids: Sequence[str]) -> Positions:
+        """The rows of those ids that are here."""
+        wanted = packed_ids(ids)
+        places = np.searchsorted(self.ids, wanted)
+        inside = places < len(self.ids)
+        places, wanted = places[inside], wanted[inside]
+        found: Positions = places[self.ids[places] == wanted]
+        return found
+
+
+def packed_ids(ids: Sequence[str]) -> NDArray[np.bytes_]:
+    """UUIDs as 16 bytes each, which sort like their text."""
+    return np.array([bytes.fromhex(each.replace("-", "")) for each in ids], dtype="S16")
+
+
+def columns_of(payloads: Sequence[str]) -> dict[str, Column]:
+    """The fields of JSON payloads; one that is no JSON object counts as empty."""
+    found: dict[str, Column] = {}
+    codes: dict[str, int] = {}
+    for row, text in enumerate(payloads):
+        for field, value in payload_of(text).items():
+            column = found.get(field)
+            if column is None:
+                column = found[field] = Column(
+                    np.zeros(len(payloads), dtype=np.int64), np.zeros(len(payloads), dtype=np.uint8)
+                )
+            if isinstance(value, str):
+                if value not in codes:
+                    codes[value] = _code(value)
+                column.values[row], column.kinds[row] = codes[value], _TEXT
+            else:
+                column.values[row], column.kinds[row] = value, _INTEGER
+    return found
+
+
+def payload_of(text: str) -> dict[str, PayloadValue]:
+    """A stored payload; {} where it is damaged."""
+    try:
+        payload = json.loads(text)
+    except ValueError:
+        return {}
+    return payload if isinstance(payload, dict) else {}
+
+
+def matrix_of(blobs: Sequence[bytes], dimension: int) -> Vector:
+    """Little-endian float32 blobs as rows."""
+    rows = np.frombuffer(b"".join(blobs), dtype="<f4") if blobs else np.zeros(0, dtype=np.float32)
+    return rows.reshape(len(blobs), dimension)
+
+
+# ---- ranking -------------------------------------------------------------------------------------------------
+
+
+def best(
+    part: Part, query: Vector, limit: int, where: Filter | None, without: Positions | None = None
+) -> list[tuple[str, float]]:
+    """Ids and cosines of the best rows that pass the filter and are not in `without`; ties by id."""
+    rows, scores = _scores(part, query, _allowed(part, where, without))
+    if len(scores) > limit:
+        threshold = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        rows = rows[scores >= threshold - _ROUNDING]
+    exact = [
+        np.einsum("ij,j->i", part.matrix[rows[i : i + _BLOCK]], query) for i in range(0, len(rows), _BLOCK)
+    ]
+    scores = np.clip(np.concatenate(exact), -1.0, 1.0) if exact else np.zeros(0, dtype=np.float32)
+    order = np.lexsort((rows, -scores))[:limit]
+    return [
+        (str(UUID(bytes=part.ids[row].ljust(16, b"\0"))), float(score))
+        for row, score in zip(rows[order], scores[order], strict=True)
+    ]
+
+
+def _allowed(part: Part, where: Filter | None, without: Positions | None) -> Mask | None:
+    if where is None and (without is None or not len(without)):
+        return None
+    allowed = np.ones(len(part.ids), dtype=np.bool_)
+    for condition in where.must if where else ():
+        allowed &= _holds(part, condition)
+    for condition in where.must_not if where else ():
+        allowed &= ~_holds(part, condition)
+    if without is not None:
+        allowed[without] = False
+    return allowed
+
+
+def _scores(part: Part, query: Vector, allowed: Mask | None) -> tuple[Positions, Vector]:
+    if allowed is None:
+        return np.arange(len(part.ids)), part.matrix @ query
+    rows = np.flatnonzero(allowed)
+    # Copying many rows together costs more than the products of those that are not wanted.
+    if len(rows) * 4 > len(allowed):
+        return rows, (part.matrix @ query)[rows]
+    scores = np.empty(len(rows), dtype=np.float32)
+    for i in range(0, len(rows), _BLOCK):
+        scores[i : i + _BLOCK] = part.matrix[rows[i : i + _BLOCK]] @ query
+    return rows, scores
+
+
+def _holds(part: Part, condition: Condition) -> Mask:
+    """Where the condition holds: `vectors.matches`, a column at a time."""
+    low, high, listed = condition.at_least, condition.at_most, condition.any_of
+    column = part.columns.get(condition.field)
+    if column is None or not (listed or low is not None or high is not None):
+        return np.zeros(len(part.ids), dtype=np.bool_)
+    holds = column.kinds > 0
+    if listed:
+        numbers = [each for each in listed if type(each) is int and -_INT_LIMIT <= each < _INT_LIMIT]
+        codes = [_code(each) for each in listed if isinstance(each, str)]
+        holds = _among(column, _INTEGER, numbers) | _among(column, _TEXT, codes)
+    if low is not None:
+        holds &= (column.kinds == _INTEGER) & (column.values >= low)
+    if high is not None:
+        holds &= (column.kinds == _INTEGER) & (column.values <= high)
+    return holds
+
+
+def _among(column: Column, kind: int, values: Sequence[int]) -> Mask:
+    found: Mask = column.kinds == kind
+    found &= (
+        column.values == values[0]
+        if len(values) == 1
+        else np.isin(column.values, np.array(values, dtype=np.int64))
+    )
+    return found
+
+
+def _code(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+# ---- the shared file -----------------------------------------------------------------------------------------
+#
+# magic | BLAKE3 of all that follows | length of the header | header (JSON) | matrix | ids | per field: values, kinds;
+# every array begins at a multiple of 64 bytes.
+
+
+def save(
+    path: Path, about: Mapping[str, Any], ids: NDArray[np.bytes_], columns: Mapping[str, Column],
+    dimension: int, rows: Iterable[Sequence[bytes]],
+) -> None:  # fmt: skip
+    """Write the file in full, then put it in place at once, mode 0600. `rows` are vectors in id order, in groups.
+
+    Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_leftovers(path)
+    header = json.dumps({**about, "dimension": dimension, "rows": len(ids), "fields": list(columns)}).encode()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + bytes(_DIGEST_BYTES))
+            hasher = blake3.blake3()
+            written = file.tell()
+
+            def put(data: bytes) -> None:
+                nonlocal written
+                hasher.update(data)
+                written += file.write(data)
+
+            put(len(header).to_bytes(8, "little") + header)
+            _pad(put, written)
+            for group in rows:
+                put(b"".join(group))
+            for array in (ids, *(array for column in columns.values() for array in column)):
+                _pad(put, written)
+                put(array.tobytes())
+            file.seek(len(_MAGIC))
+            file.write(hasher.digest(_DIGEST_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path, about: Mapping[str, Any], dimension: int) -> tuple[Part, int] | None:
+    """The mapped points and the `change` of the file; None if it is missing, damaged or about something else."""
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):  # missing, unreadable or empty
+        return None
+    start = len(_MAGIC) + _DIGEST_BYTES
+    if len(data) < start + 8 or data[: len(_MAGIC)] != _MAGIC:
+        return None
+    with memoryview(data) as view, view[start:] as body:
+        hasher = blake3.blake3(max_threads=blake3.blake3.AUTO)
+        if hasher.update(body).digest(_DIGEST_BYTES) != data[len(_MAGIC) : start]:
+            return None
+    end = start + 8 + int.from_bytes(data[start : start + 8], "little")
+    header = json.loads(data[start + 8 : end])
+    if header["dimension"] != dimension or any(header[name] != value for name, value in about.items()):
+        return None
+    return _mapped(data, end, header), int(header["change"])
+
+
+def _mapped(data: mmap.mmap, offset: int, header: Mapping[str, Any]) -> Part:
+    rows, dimension, fields = header["rows"], header["dimension"], header["fields"]
+    kinds = ["<f4", "S16", *(kind for _ in fields for kind in ("<i8", "u1"))]
+    counts = [rows * dimension] + [rows] * (len(kinds) - 1)
+    sizes = [np.dtype(kind).itemsize * count for kind, count in zip(kinds, counts, strict=True)]
+    starts = accumulate(sizes, lambda start, size: _aligned(start + size), initial=_aligned(offset))
+    matrix, ids, *rest = (
+        np.frombuffer(data, dtype=kind, count=count, offset=start) if count else np.zeros(0, dtype=kind)
+        for kind, count, start in zip(kinds, counts, starts, strict=False)
+    )
+    columns = {field: Column(rest[2 * i], rest[2 * i + 1]) for i, field in enumerate(fields)}
+    return Part(ids, matrix.reshape(rows, dimension), columns)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def _pad(put: Callable[[bytes], None], written: int) -> None:
+    put(bytes(_aligned(written) - written))
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what writers left behind that were killed long ago."""
+    for leftover in path.parent.glob(f"{path.name}.*.tmp"):
+        with suppress(OSError):
+            if leftover.stat().st_mtime < time.time() - _LEFTOVER_SECONDS:
+                leftover.unlink()
