@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # A frame is a JSON header and a body of raw bytes, each with its length in front.
 _LENGTHS = struct.Struct("!IQ")
+_MAX_HEADER_BYTES = 4 * 1024 * 1024
 _FORBIDDEN = (
     "socket.",
     "subprocess.",
@@ -64,7 +65,7 @@ def read_frame(stream: IO[bytes], max_body: int) -> tuple[dict[str, object], byt
     if len(lengths) < _LENGTHS.size:
         return None
     header_length, body_length = _LENGTHS.unpack(lengths)
-    if header_length > max_body or body_length > max_body:
+    if header_length > _MAX_HEADER_BYTES or body_length > max_body:
         return None
     encoded, body = stream.read(header_length), stream.read(body_length)
     if len(encoded) < header_length or len(body) < body_length:
