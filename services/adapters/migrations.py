@@ -121,6 +121,6 @@ def _index_damage(database: Sqlite, name: str) -> str | None:
     try:
         with database.write(durable=False) as connection:
             connection.exec_driver_sql(check)
-    except sa.exc.DatabaseError as error:
-        return f"full-text index {name} differs from its table: {error.orig}"
+    except errors.SchemaError:
+        return f"full-text index {name} is missing or differs from its table"
     return None

@@ -102,24 +102,27 @@ class Sqlite:
         """One BEGIN IMMEDIATE transaction: committed on exit, rolled back on any error.
 
         `durable` commits survive power loss; the others only process death, at a fraction of the cost.
-        Never call a model, a network or a parser inside. Raises StorageBusy.
+        Never call a model, a network or a parser inside. Raises StorageBusy, SchemaError.
         """
-        with _translated(), self._engine(_DURABLE if durable else _QUICK).connect() as connection:
+        with _translated(self.path), self._engine(_DURABLE if durable else _QUICK).connect() as connection:
             yield from _transaction(connection, "BEGIN IMMEDIATE")
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """One read transaction: a consistent view, in which any write fails."""
-        with _translated(), self._engine(_READING).connect() as connection:
+        with _translated(self.path), self._engine(_READING).connect() as connection:
             yield from _transaction(connection, "BEGIN")
 
     def backup(self, target: Path) -> None:
         """Write a consistent copy to a new file, mode 0600, while others read and write."""
         if target.exists():
             raise errors.InputError(f"{target} exists already: choose another name or remove it first")
-        target.touch(mode=0o600)
+        try:
+            target.touch(mode=0o600, exist_ok=False)
+        except OSError as error:
+            raise errors.InputError(f"{target} cannot be written: {error.strerror}") from error
         with (
-            _translated(),
+            _translated(self.path),
             self._engine(_READING).connect() as connection,
             _closing(_driver.connect(str(target))) as copy,
         ):
@@ -144,9 +147,13 @@ class Sqlite:
             return self._engines[mode]
 
     def _create_engine(self, mode: str) -> sa.Engine:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if not self.path.exists():
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch(mode=0o600)
+        except OSError as error:
+            raise errors.SettingsError(
+                f"{self.path} cannot be created: {error.strerror}. Check data_dir and memory.sqlite_path"
+            ) from error
         engine = sa.create_engine(
             f"sqlite:///{self.path}",
             module=_driver,
@@ -191,7 +198,7 @@ def _closing(connection: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(path: Path) -> Iterator[None]:
     """Turn the driver's errors into ours, once, with the original as cause."""
     try:
         yield
@@ -203,10 +210,21 @@ def _translated() -> Iterator[None]:
         raise errors.StorageBusy(
             "all database connections are busy: raise memory.sqlite_pool_size"
         ) from error
+    except sa.exc.DatabaseError as error:
+        # Its subclasses, such as a broken constraint, are the caller's to understand.
+        if type(error.orig) is _driver.DatabaseError:
+            raise _damaged(path, str(error.orig)) from error
+        raise
+
+
+def _damaged(path: Path, reason: str) -> errors.SchemaError:
+    return errors.SchemaError(
+        f"{path} is damaged or no SQLite database ({reason}): restore a backup, or choose another data_dir"
+    )
 
 
 def _explained(reason: str) -> errors.MemoryError:
-    if "no such table" in reason or "no such column" in reason:
+    if "no such table" in reason or "no such column" in reason or "no column named" in reason:
         return errors.SchemaError(f"the database has another schema ({reason}): run `zeph db upgrade`")
     if "locked" in reason or "busy" in reason:
         return errors.StorageBusy(f"another process has held the database for more than 30 s ({reason})")
