@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, signals
+from celery.exceptions import InvalidTaskError
+from celery.worker.strategy import default as default_strategy
+from kombu.entity import Exchange
 from kombu.entity import Queue as KombuQueue
 
 import workers.tasks  # noqa: F401 - declares the handlers
@@ -26,12 +31,37 @@ from workers.schedule import beat_schedule
 _VISIBILITY_SECONDS = 1_800
 
 
+class _Farewell:
+    """Tells a worker's child processes that it is shutting down.
+
+    A pipe that is written to once and never read, so that every process sees it. Celery itself tells them nothing: it
+    waits for as long as their jobs take, and a supervisor's patience ends before that.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+
+    def say(self, **_: object) -> None:
+        """Called in the worker's main process."""
+        os.write(self._writer, b".")
+
+    def await_in_thread(self, then: Callable[[], None]) -> None:
+        """Call `then` when it is time to go."""
+
+        def watch() -> None:
+            select.select([self._reader], [], [])
+            then()
+
+        threading.Thread(target=watch, name="zeph-farewell", daemon=True).start()
+
+
 class _Process:
     """What one worker process holds: made after the fork, because no connection may cross it."""
 
-    def __init__(self, app: Celery, settings: Settings) -> None:
+    def __init__(self, app: Celery, settings: Settings, farewell: _Farewell) -> None:
         self.container = Container(settings, publisher=CeleryPublisher(app))
         self.runner = Runner(self.container)
+        farewell.await_in_thread(self.runner.stop)
         atexit.register(self.container.close)
 
 
@@ -45,7 +75,9 @@ def create_app(settings: Settings) -> Celery:
         )
     app = Celery("zeph", broker=broker, set_as_current=False)
     app.conf.update(_configuration(settings))
-    process = _lazily(lambda: _Process(app, settings))
+    farewell = _Farewell()
+    signals.worker_shutting_down.connect(farewell.say, weak=False)
+    process = _lazily(lambda: _Process(app, settings, farewell))
     for spec in REGISTRY.values():
         _declare(app, spec, process, settings)
 
@@ -60,13 +92,17 @@ def create_app(settings: Settings) -> Celery:
 
 
 def _declare(app: Celery, spec: JobSpec, process: Any, settings: Settings) -> None:
+    # Whoever hears the bell may run any job of the queue, so the limits are those of its longest one.
+    served = [other for other in REGISTRY.values() if other.kind.queue == spec.kind.queue]
+
     @app.task(
         name=spec.kind.name,
         ignore_result=True,
         acks_late=True,
         reject_on_worker_lost=True,
-        soft_time_limit=spec.soft_limit_seconds,
-        time_limit=spec.hard_limit_seconds,
+        soft_time_limit=max(other.soft_limit_seconds for other in served),
+        time_limit=max(other.hard_limit_seconds for other in served),
+        Strategy=f"{__name__}:{strict_strategy.__name__}",
     )
     def run(job_id: int) -> None:
         here = process()
@@ -74,6 +110,22 @@ def _declare(app: Celery, spec: JobSpec, process: Any, settings: Settings) -> No
         if here.runner.drain([queue], seconds=settings.jobs.slice_secs, first=job_id):
             # Time is up but work is left: ring once more, so that other messages get their turn.
             here.container.ledger.ring(queue, limit=1)
+
+
+def strict_strategy(task: Any, app: Celery, consumer: Any, **options: Any) -> Callable[..., Any]:
+    """Celery's way of accepting a message, but what it cannot make sense of is refused.
+
+    On its own it ends the worker over a body that is `null`, and the message is back for the next one.
+    """
+    accept = default_strategy(task, app, consumer, **options)
+
+    def handle(*message: Any) -> Any:
+        try:
+            return accept(*message)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InvalidTaskError(f"{type(error).__name__}: {error}") from error
+
+    return handle
 
 
 def _configuration(settings: Settings) -> dict[str, Any]:
@@ -85,7 +137,9 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
         "task_default_queue": Queue.MAINTENANCE.value,
-        "task_queues": [KombuQueue(queue.value) for queue in Queue],
+        "task_queues": [
+            KombuQueue(queue.value, Exchange(queue.value), routing_key=queue.value) for queue in Queue
+        ],
         "task_create_missing_queues": False,
         "task_routes": {name: {"queue": spec.kind.queue.value} for name, spec in REGISTRY.items()},
         "worker_prefetch_multiplier": 1,

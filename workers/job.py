@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from services import errors
@@ -60,6 +61,8 @@ class Runner:
 
     def drain(self, queues: Sequence[str], *, seconds: float, first: int | None = None) -> bool:
         """Run due jobs one after the other, `first` before all others, for about that long; True if some are left."""
+        if self._stopping.is_set():
+            return True
         deadline = time.monotonic() + seconds
         run = None if first is None else self._container.ledger.claim(first)
         run = run or self._container.ledger.claim_next(queues)
@@ -120,11 +123,21 @@ class Runner:
             exc_info=not known,
         )
 
-    def _beating(self, run: JobRun) -> _Beating:
-        if self._heart is None or not self._heart.is_alive():
-            self._heart = threading.Thread(target=self._beat, name="zeph-heartbeat", daemon=True)
-            self._heart.start()
-        return _Beating(self._active, self._lock, run)
+    @contextmanager
+    def _beating(self, run: JobRun) -> Iterator[None]:
+        """Keep a run among those whose lease is renewed."""
+        with self._lock:
+            if self._heart is None or not self._heart.is_alive():
+                self._heart = threading.Thread(target=self._beat, name="zeph-heartbeat", daemon=True)
+                self._heart.start()
+            self._active.add(run)
+            if self._stopping.is_set():
+                run.stop(WorkerStopping)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active.discard(run)
 
     def _beat(self) -> None:
         pause = self._container.settings.jobs.heartbeat_secs
@@ -137,18 +150,3 @@ class Runner:
             except errors.TransientError as error:
                 # The lease outlives two missed beats.
                 log.warning("heartbeat_failed reason=%s", error)
-
-
-class _Beating:
-    """Keeps a run among those whose lease is renewed."""
-
-    def __init__(self, active: set[JobRun], lock: threading.Lock, run: JobRun) -> None:
-        self._active, self._lock, self._run = active, lock, run
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._active.add(self._run)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._active.discard(self._run)

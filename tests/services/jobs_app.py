@@ -1,0 +1,70 @@
+"""A Celery application with jobs that misbehave on purpose: `celery -A tests.services.jobs_app worker`.
+
+The same application as workers.app, with more handlers and a schedule of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from services.bootstrap import Container
+from services.jobs.run import JobRun
+from services.jobs.schedule import Periodic
+from services.settings import load_settings
+from tests.services.harness import LOGGED, NOOP, PATIENT, PERIOD_SECONDS, POISON, SCHEDULED
+from workers import app as celery_app
+from workers.job import job
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+
+@job(NOOP)
+def noop(_container: Container, _run: JobRun) -> None:
+    """Nothing at all."""
+
+
+@job(LOGGED)
+def logged(_container: Container, run: JobRun) -> None:
+    """Append the job's id to a file, so that every execution shows."""
+    with Path(run.payload["log"]).open("a", encoding="utf-8") as log:
+        log.write(f"{run.job.id}\n")
+
+
+@job(POISON)
+def poison(_container: Container, _run: JobRun) -> None:
+    """Kill the process that runs it, as the kernel does when memory is short."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@job(PATIENT)
+def patient(_container: Container, run: JobRun) -> None:
+    """Work for a while with a checkpoint now and then."""
+    end = time.monotonic() + float(run.payload["seconds"])
+    while time.monotonic() < end:
+        run.checkpoint()
+        time.sleep(0.05)
+
+
+@job(SCHEDULED)
+def scheduled(_container: Container, _run: JobRun) -> None:
+    """What the schedule of this application asks for."""
+
+
+class ScheduledContainer(Container):
+    """The services, with a period that a test can wait for."""
+
+    @property
+    def periodic(self) -> tuple[Periodic, ...]:
+        return (Periodic(SCHEDULED, PERIOD_SECONDS),)
+
+
+def __getattr__(name: str) -> Celery:
+    if name != "app":
+        raise AttributeError(name)
+    celery_app.Container = ScheduledContainer  # type: ignore[misc]
+    return globals().setdefault("app", celery_app.create_app(load_settings()))

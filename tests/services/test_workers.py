@@ -1,0 +1,204 @@
+"""What Celery workers do with jobs of every temper, and with a broker that holds rubbish."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import signal
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.bootstrap import Container
+from services.jobs.models import Job, JobState, NewJob
+from tests.services.harness import (
+    JOBS_APP,
+    LOGGED,
+    NOOP,
+    PATIENT,
+    PERIOD_SECONDS,
+    POISON,
+    SCHEDULED,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(60)]
+
+
+def enqueue(container: Container, *jobs: NewJob) -> list[int]:
+    with container.database.write() as unit:
+        return unit.jobs.enqueue(jobs)
+
+
+def jobs_of(container: Container, ids: Sequence[int]) -> list[Job]:
+    with container.database.read() as unit:
+        found = [unit.jobs.get(job_id) for job_id in ids]
+    return [job for job in found if job is not None]
+
+
+def all_in(container: Container, ids: Sequence[int], *states: JobState) -> bool:
+    return all(job.state in states for job in jobs_of(container, ids))
+
+
+def push(stack: Any, queue: str, body: bytes, *, task: str, content_type: str = "application/json") -> None:
+    """Put a message on the queue as kombu lays it out, without kombu's checks."""
+    properties = {
+        "correlation_id": "1",
+        "delivery_mode": 2,
+        "delivery_info": {"exchange": "", "routing_key": queue},
+        "priority": 0,
+        "body_encoding": "base64",
+        "delivery_tag": str(time.monotonic_ns()),
+    }
+    message = {
+        "body": base64.b64encode(body).decode(),
+        "content-encoding": "utf-8" if content_type == "application/json" else "binary",
+        "content-type": content_type,
+        "headers": {"lang": "py", "task": task, "id": "1", "argsrepr": "", "kwargsrepr": "", "retries": 0},
+        "properties": properties,
+    }
+    with stack.redis.client() as client:
+        client.lpush(queue, json.dumps(message))
+
+
+class Canary:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"open({str(self.path)!r}, 'w').close()",)
+
+
+def test_a_job_that_kills_its_worker_three_times_is_dead_and_the_good_ones_are_done(start):
+    stack = start(jobs__lease_secs=1.5, jobs__heartbeat_secs=0.4)
+    container = stack.container()
+    bad = enqueue(container, NewJob(POISON))
+    good = enqueue(container, *(NewJob(NOOP) for _ in range(50)))
+    worker = stack.worker(["graph", "maintenance"], app=JOBS_APP)
+    wait_until(
+        lambda: all_in(container, bad + good, JobState.DONE, JobState.DEAD), "all ended", worker, seconds=45
+    )
+    assert all_in(container, good, JobState.DONE)
+    (dead,) = jobs_of(container, bad)
+    assert (dead.state, dead.error_type, dead.lost_leases) == (JobState.DEAD, "worker_lost", 3)
+    assert {job.lost_leases for job in jobs_of(container, good)} == {0}
+    assert worker.alive()
+
+
+def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
+    stack = start()
+    container = stack.container()
+    log = tmp_path / "ran.log"
+    ids = enqueue(container, *(NewJob(LOGGED, {"log": str(log)}) for _ in range(200)))
+    for job_id in [*ids, *reversed(ids)]:
+        container.publisher.publish(LOGGED.queue, LOGGED.name, job_id)
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    wait_until(lambda: all_in(container, ids, JobState.DONE), "all done", worker)
+
+    def emptied() -> bool:
+        with stack.redis.client() as client:
+            return client.llen("graph") == 0
+
+    wait_until(emptied, "every message is taken", worker)
+    assert Counter(log.read_text().split()) == {str(job_id): 1 for job_id in ids}
+
+
+def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, tmp_path):
+    stack = start()
+    container = stack.container()
+    canary = tmp_path / "canary"
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    embed = json.dumps({"callbacks": None, "errbacks": None, "chain": None, "chord": None})
+    push(stack, "graph", f"[[1], {{}}, {embed}]".encode(), task="no.such.task")
+    push(stack, "graph", b"{ no json", task=NOOP.name)
+    push(stack, "graph", b"null", task=NOOP.name)
+    push(stack, "graph", f"[[], {{}}, {embed}]".encode(), task=NOOP.name)
+    push(stack, "graph", f"[[{10**9}], {{}}, {embed}]".encode(), task=NOOP.name)
+    push(stack, "graph", f'[["x"], {{}}, {embed}]'.encode(), task=NOOP.name)
+    for content_type in ("application/x-python-serialize", "application/x-yaml"):
+        body = pickle.dumps(([Canary(canary)], {}, {}))
+        push(stack, "graph", body, task=NOOP.name, content_type=content_type)
+    ids = enqueue(container, NewJob(NOOP))
+    wait_until(lambda: all_in(container, ids, JobState.DONE), "the real job is done", worker)
+
+    def emptied() -> bool:
+        with stack.redis.client() as client:
+            return client.llen("graph") == 0 and client.hlen("unacked") == 0
+
+    wait_until(emptied, "every message is taken and settled", worker)
+    assert worker.alive()
+    assert not canary.exists()
+
+
+def test_a_backlog_of_one_namespace_does_not_hold_up_another_ones_single_job(start):
+    stack = start()
+    container = stack.container()
+    backlog = enqueue(container, *(NewJob(NOOP, namespace="busy") for _ in range(1_000)))
+    (single,) = enqueue(container, NewJob(NOOP, namespace="zoe"))
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    wait_until(lambda: all_in(container, [*backlog, single], JobState.DONE), "all done", worker)
+    (mine,) = jobs_of(container, [single])
+    earlier = [job for job in jobs_of(container, backlog) if (job.finished_at or 0) < (mine.finished_at or 0)]
+    assert len(earlier) < len(backlog) / 10
+
+
+def test_a_worker_asked_to_stop_hands_its_jobs_back_and_goes_soon(start):
+    stack = start()
+    container = stack.container()
+    ids = enqueue(container, *(NewJob(PATIENT, {"seconds": 40}) for _ in range(2)))
+    ids += enqueue(container, *(NewJob(NOOP) for _ in range(20)))
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    wait_until(lambda: all_in(container, ids[:2], JobState.RUNNING), "both run", worker)
+    asked = time.monotonic()
+    worker.signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    assert time.monotonic() - asked < 10
+    assert {(job.state, job.attempts, job.lost_leases) for job in jobs_of(container, ids)} == {
+        (JobState.PENDING, 0, 0)
+    }
+    wait_until(lambda: not stack.left_behind(), "no process is left")
+
+
+def test_two_beats_start_one_scheduled_job_per_period(start):
+    stack = start()
+    container = stack.container()
+    worker = stack.worker(app=JOBS_APP)
+    for _ in range(2):
+        stack.beat(app=JOBS_APP)
+
+    def scheduled() -> list[Job]:
+        with container.database.read() as unit:
+            return unit.jobs.select(kind=SCHEDULED.name)
+
+    wait_until(lambda: len(scheduled()) >= 5, "five periods have begun", worker)
+    periods = [job.created_at // int(PERIOD_SECONDS * 1_000_000) for job in scheduled()]
+    assert periods == list(range(periods[0], periods[0] - len(periods), -1))
+
+
+def test_work_accepted_while_redis_is_away_is_done_when_it_is_back(start):
+    stack = start()
+    container = stack.container()
+    worker = stack.worker(["graph", "maintenance"], app=JOBS_APP)
+    stack.redis.kill()
+    began = time.monotonic()
+    ids = [job_id for _ in range(20) for job_id in enqueue(container, NewJob(NOOP))]
+    assert time.monotonic() - began < 2
+    stack.redis.start()
+    wait_until(lambda: all_in(container, ids, JobState.DONE), "all done", worker, seconds=40)
+    assert worker.alive()
+
+
+def test_workers_speak_to_a_redis_with_a_password_and_never_log_it(start):
+    stack = start(password="s3cret-of-redis")
+    container = stack.container()
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    ids = enqueue(container, NewJob(NOOP))
+    wait_until(lambda: all_in(container, ids, JobState.DONE), "done", worker)
+    assert "s3cret" not in worker.output
