@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Self
 
-import services
 from services import errors
 from services.adapters.parsing.child import ParserLimits, read_frame, write_frame
 from services.documents.models import Document, DocumentMetadata, Page
@@ -27,6 +26,9 @@ _DOCUMENTS_PER_CHILD = 200
 _MAX_IDLE_BYTES = 600 * 1024 * 1024
 _MAX_UTF8_BYTES_PER_CHAR = 4
 _CLOSE_SECONDS = 2.0
+
+# Where `services` is imported from, installed or not.
+_IMPORT_ROOT = Path(__file__).parents[3]
 
 # How the kernel and allocators end a process that wants too much.
 _EXPENSIVE_SIGNALS = {signal.SIGXCPU, signal.SIGKILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGILL}
@@ -204,7 +206,7 @@ def _environment() -> dict[str, str]:
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "LC_ALL") if key in os.environ}
     return {
         **kept,
-        "PYTHONPATH": str(Path(services.__file__).parents[1]),
+        "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "MALLOC_ARENA_MAX": "1",
