@@ -6,7 +6,7 @@ Parts are made when first used, so that a command pays only for what it needs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -20,7 +20,7 @@ from services.jobs.ledger import Ledger
 from services.jobs.models import PURGE_JOBS, RECONCILE, RetryPolicy
 from services.jobs.schedule import Periodic, Scheduler
 from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, Publisher, VectorStore
-from services.settings import Settings
+from services.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from services.adapters.parsing.sandbox import SandboxedParser
@@ -33,6 +33,19 @@ log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
 _RECONCILE_SECONDS = 600
+
+
+def open_container(
+    overrides: Mapping[str, object] | None = None,
+    *,
+    config: Path | None = None,
+    publisher: Publisher | None = None,
+) -> Container:
+    """Settings from file and environment (and overrides such as `{"data_dir": "..."}`), wired. Use it with `with`.
+
+    Raises SettingsError.
+    """
+    return Container(load_settings(config, overrides), publisher=publisher)
 
 
 class Silence:

@@ -89,10 +89,10 @@ def nothing_left(container: Container, queues: Sequence[str]) -> bool:
     return not any(depth.pending + depth.delayed + depth.running for depth in depths if depth.queue in queues)
 
 
-def finish_pending(container: Container) -> None:
-    """Run the maintenance jobs that are due, here and now."""
+def run_pending(container: Container, queues: Sequence[str] = tuple(Queue)) -> None:
+    """Run every job that is due, and those that these enqueue, here and now in this thread."""
     runner = Runner(container)
-    while runner.run_next([Queue.MAINTENANCE]):
+    while runner.run_next(queues):
         pass
 
 

@@ -52,7 +52,7 @@ def remove(
         if not count:
             raise errors.NotFound(f"no document is called {sources[0]}: `zeph documents list` shows them")
         if not container.settings.jobs.broker_url.get_secret_value():
-            from workers.local import finish_pending
+            from workers.local import run_pending
 
-            finish_pending(container)
+            run_pending(container, ["maintenance"])
     say(f"{count} documents removed")
