@@ -11,6 +11,7 @@ import codecs
 import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import islice
 
 from services import errors
 
@@ -60,6 +61,17 @@ _COMMON = re.compile(
 _SCANTY = 8
 _MAINFRAME = ["cp1140", "cp424", "cp500", "cp875", "cp1026", "cp273"]
 
+# Encodings that hold the detected one and a few characters more.
+_SUPERSETS = {
+    "shift_jis": "cp932",
+    "gb2312": "gb18030",
+    "euc-kr": "cp949",
+    "big5": "big5hkscs",
+    "iso-8859-1": "cp1252",
+}
+# Signs that may stand inside a word.
+_JOINERS = frozenset("\u2019\u2018\u00b7\u2010\u2011\u00ad\u2013\u2014\u2026\u200c\u200d/")
+_NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _CONTROL_BYTES = bytes(c for c in range(32) if c not in b"\t\n\r\f\v\x1b") + b"\x7f"
 _ANSI_SEQUENCE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 _FORBIDDEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
@@ -161,25 +173,32 @@ def _detected(data: bytes, name: str) -> tuple[str, tuple[str, ...]]:
             raise errors.DocumentError(
                 f"{name} is not text: it holds control characters and no known encoding fits", reason="binary"
             ) from None
-    return _most_likely(_guesses(data), data, name)
+    lines = (line for line in re.split(rb"[\r\n]+", data) if not line.isascii())
+    evidence = b"\n".join(lines)[:_PROBE_BYTES]
+    guesses = _guesses(evidence)
+    while guesses:
+        guess, warnings = _most_likely(guesses, evidence, name)
+        try:
+            return data.decode(guess.encoding), warnings
+        except UnicodeDecodeError:
+            guesses.remove(guess)
+    raise _uncertain(name, "no known encoding fits")
 
 
-def _most_likely(guesses: list[_Guess], data: bytes, name: str) -> tuple[str, tuple[str, ...]]:
-    if not guesses:
-        raise _uncertain(name, "no known encoding fits")
+def _most_likely(guesses: list[_Guess], evidence: bytes, name: str) -> tuple[_Guess, tuple[str, ...]]:
     best, *rivals = guesses
-    odd_bytes = len(data) - len(data.decode("ascii", "ignore"))
-    if odd_bytes < _SCANTY and len(best.text) == len(data):
+    odd_bytes = len(evidence) - len(evidence.decode("ascii", "ignore"))
+    if odd_bytes < _SCANTY and len(best.text) == len(evidence):
         western = next((g for g in guesses if g.western and g.impossible <= best.impossible), None)
         if western is None:
             raise _uncertain(name, f"it may be {best.encoding}, judged by {odd_bytes} bytes only")
-        return western.text, (f"read as Windows-1252 on the evidence of {odd_bytes} bytes",)
+        return western, (f"read as Windows-1252 on the evidence of {odd_bytes} bytes",)
     for rival in rivals:
         if rival.impossible <= best.impossible and rival.score > _CLOSE_RACE * best.score:
             raise _uncertain(
                 name, f"it may be {best.encoding} or {rival.encoding}, which give different texts"
             )
-    return best.text, ()
+    return best, ()
 
 
 def _strictly_or_uncertain(data: bytes, encoding: str, name: str) -> str:
@@ -192,27 +211,18 @@ def _strictly_or_uncertain(data: bytes, encoding: str, name: str) -> str:
     raise _uncertain(name, f"it looks like {encoding}, but not all of it is valid there")
 
 
-_SUPERSETS = {
-    "shift_jis": "cp932",
-    "gb2312": "gb18030",
-    "euc-kr": "cp949",
-    "big5": "big5hkscs",
-    "iso-8859-1": "cp1252",
-}
-
-
-def _guesses(data: bytes) -> list[_Guess]:
-    """Different readings of the data, likeliest first; only lines with non-ASCII bytes are evidence."""
+def _guesses(evidence: bytes) -> list[_Guess]:
+    """Different readings of the evidence, likeliest first."""
     import chardet
 
-    evidence = b"\n".join(line for line in re.split(rb"[\r\n]+", data) if not line.isascii())[:_PROBE_BYTES]
     found: dict[str, _Guess] = {}
     for candidate in chardet.detect_all(evidence, ignore_threshold=True, exclude_encodings=_MAINFRAME):
         encoding = candidate["encoding"]
         if not encoding:
             continue
         try:
-            text = data.decode(encoding)
+            # Incremental, because the evidence may end in the middle of a character.
+            text = codecs.getincrementaldecoder(encoding)().decode(evidence)
         except (UnicodeDecodeError, LookupError):
             continue
         score = candidate["confidence"] * (1.0 if _COMMON.match(encoding) else 0.5)
@@ -225,18 +235,12 @@ def _guesses(data: bytes) -> list[_Guess]:
     return sorted(found.values(), key=lambda guess: (guess.impossible, -guess.score))
 
 
-_NON_ASCII = re.compile(r"(?s)(.?)([^\x00-\x7f])(?=(.?))")
-_JOINERS = frozenset("\u2019\u2018\u00b7\u2010\u2011\u00ad\u2013\u2014\u2026\u200c\u200d/")
-
-
 def _impossible_places(text: str) -> int:
     """How many non-ASCII characters stand where no writer puts them; the first 2,000 are looked at."""
-    count = 0
-    for seen, match in enumerate(_NON_ASCII.finditer(text)):
-        if seen >= 2_000:
-            break
-        count += _is_impossible(match[1], match[2], match[3])
-    return count
+    places = islice(_NON_ASCII.finditer(text), 2_000)
+    return sum(
+        _is_impossible(text[m.start() - 1 : m.start()], m[0], text[m.end() : m.end() + 1]) for m in places
+    )
 
 
 def _is_impossible(before: str, char: str, after: str) -> bool:
