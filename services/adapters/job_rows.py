@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite import insert
 from services import errors
 from services.adapters.tables import jobs as t
 from services.adapters.tables import periodic_runs
-from services.jobs.models import LIVE_STATES, Job, JobState, NewJob, QueueDepth, Tally
+from services.jobs.models import LIVE_STATES, Job, JobState, NewJob, Queue, QueueDepth, Tally
 from services.ports import Clock
 
 MAX_PAYLOAD_BYTES = 65_536
@@ -63,7 +63,7 @@ _LEAVE = (
         t.c.lease_token == sa.bindparam("token"),
     )
     .values(lease_token=None, lease_until=None)
-    .returning(t.c.parent_id, t.c.children_open)
+    .returning(t.c.parent_id, t.c.children_open, t.c.cancel_requested)
 )
 _FINISH = _LEAVE.values(
     state=JobState.DONE,
@@ -80,6 +80,14 @@ _COUNT_CHILDREN = (
 )
 _WAITING = sa.select(sa.func.count()).select_from(
     sa.select(t.c.id).where(t.c.state == JobState.PENDING).limit(sa.bindparam("limit")).subquery()
+)
+_twin = t.alias()
+# Making such a job live again would do the same work twice, and break the unique index.
+_TWIN_LIVES = sa.exists().where(
+    _twin.c.namespace == t.c.namespace,
+    _twin.c.kind == t.c.kind,
+    _twin.c.dedupe_key == t.c.dedupe_key,
+    _twin.c.state.in_(LIVE_STATES),
 )
 _INSERT = insert(t).on_conflict_do_nothing().returning(t.c.id)
 
@@ -108,7 +116,7 @@ class SqlJobRows:
         """See JobRows. The first jobs of each queue ring the bell when the transaction commits."""
         if not jobs:
             return []
-        self._check_room(len(jobs))
+        self._check_room(jobs)
         now = self._clock.now()
         ids: list[int] = []
         opened: dict[int, int] = {}
@@ -145,13 +153,24 @@ class SqlJobRows:
         twin = sa.or_(t.c.parent_id == job.parent_id, live) if job.parent_id is not None else live
         return int(self._connection.execute(sa.select(t.c.id).where(*same, twin).limit(1)).scalar_one())
 
-    def _check_room(self, wanted: int) -> None:
+    def _check_room(self, jobs: Sequence[NewJob]) -> None:
+        # Maintenance is what makes room, and the children of a batch were accepted with it.
+        filling = [job for job in jobs if job.kind.queue is not Queue.MAINTENANCE]
+        wanted = sum(job.parent_id is None for job in filling)
+        if wanted:
+            self._check_queue(wanted)
+        if filling:
+            self._check_disk()
+
+    def _check_queue(self, wanted: int) -> None:
         count = int(self._connection.execute(_WAITING, {"limit": self._limits.max_live + 1}).scalar_one())
         if count + wanted > self._limits.max_live:
             raise errors.BackPressure(
                 f"{count} jobs wait already (jobs.max_live_jobs = {self._limits.max_live}): start more workers, "
                 "or wait until they have caught up"
             )
+
+    def _check_disk(self) -> None:
         free = shutil.disk_usage(self._disk).free
         if free < self._limits.min_free_disk_bytes:
             raise errors.BackPressure(
@@ -210,6 +229,9 @@ class SqlJobRows:
         row = self._leave_running(job_id, token, {"state": JobState.WAITING})
         if row is None:
             raise errors.LeaseLost(f"job {job_id} was taken over by another worker")
+        if row.cancel_requested:
+            # Children may have come in after the request.
+            self.cancel(job_id, now=self._clock.now())
         if row.children_open == 0:
             self._close(job_id, JobState.WAITING, now=self._clock.now())
 
@@ -224,21 +246,14 @@ class SqlJobRows:
 
     def fail(self, job: Job, *, now: int, run_after: int | None, error_type: str, message: str) -> bool:
         """See JobRows."""
-        ending: dict[str, Any] = (
-            {"state": JobState.DEAD, "finished_at": now}
-            if run_after is None
-            else {"state": JobState.PENDING, "run_after": run_after, "dispatched_at": None}
-        )
-        ending |= {"error_type": error_type, "error_message": message[:500]}
-        row = self._leave_running(job.id, job.lease_token or "", ending)
-        if row is not None and run_after is None:
-            self._child_closed(row.parent_id, now)
-        return row is not None
+        reason = {"error_type": error_type, "error_message": message[:500]}
+        if run_after is not None:
+            return self._give_back(job, reason | {"run_after": run_after}, now=now)
+        return self._bury(job, reason, now=now)
 
     def release(self, job: Job) -> None:
         """See JobRows."""
-        values = {"state": JobState.PENDING, "dispatched_at": None, "attempts": t.c.attempts - 1}
-        self._leave_running(job.id, job.lease_token or "", values)
+        self._give_back(job, {"attempts": t.c.attempts - 1}, now=self._clock.now())
 
     def lapsed(self, *, now: int, limit: int) -> list[Job]:
         """See JobRows."""
@@ -247,18 +262,30 @@ class SqlJobRows:
 
     def lapse(self, job: Job, *, now: int, dead: bool) -> None:
         """See JobRows."""
-        values: dict[str, Any] = {"state": JobState.PENDING, "run_after": now, "dispatched_at": None}
-        if dead:
-            message = f"the worker vanished {job.lost_leases + 1} times while running it: the job may kill its worker"
-            values = {"state": JobState.DEAD, "finished_at": now} | {
-                "error_type": "worker_lost",
-                "error_message": message,
-            }
-        row = self._leave_running(
-            job.id, job.lease_token or "", values | {"lost_leases": job.lost_leases + 1}
+        lost = {"lost_leases": job.lost_leases + 1}
+        if not dead:
+            self._give_back(job, lost | {"run_after": now}, now=now)
+            return
+        message = (
+            f"the worker vanished {job.lost_leases + 1} times while running it: the job may kill its worker"
         )
-        if row is not None and dead:
+        self._bury(job, lost | {"error_type": "worker_lost", "error_message": message}, now=now)
+
+    def _give_back(self, job: Job, values: Mapping[str, Any], *, now: int) -> bool:
+        """Running -> pending; a job that was asked to stop ends here instead. False when the lease was lost."""
+        again = {"state": JobState.PENDING, "dispatched_at": None, **values}
+        row = self._leave_running(job.id, job.lease_token or "", again)
+        if row is not None and row.cancel_requested:
+            self._close(job.id, JobState.PENDING, now=now)
+        return row is not None
+
+    def _bury(self, job: Job, values: Mapping[str, Any], *, now: int) -> bool:
+        """Running -> dead; False when the lease was lost."""
+        ending = {"state": JobState.DEAD, "finished_at": now, **values}
+        row = self._leave_running(job.id, job.lease_token or "", ending)
+        if row is not None:
             self._child_closed(row.parent_id, now)
+        return row is not None
 
     def _leave_running(self, job_id: int, token: str, values: Mapping[str, Any]) -> sa.Row[Any] | None:
         return self._connection.execute(_LEAVE.values(**values), {"job_id": job_id, "token": token}).first()
@@ -368,7 +395,7 @@ class SqlJobRows:
         return {str(key) for (key,) in self._connection.execute(keys)}
 
     def retry(self, job_id: int, *, now: int) -> bool:
-        """See JobRows. A finished parent waits again."""
+        """See JobRows. A finished parent waits again; the dead children of a batch run again with it."""
         again = {
             "state": JobState.PENDING,
             "run_after": now,
@@ -378,42 +405,52 @@ class SqlJobRows:
         }
         row = self._connection.execute(
             sa.update(t)
-            .where(t.c.id == job_id, t.c.state == JobState.DEAD)
+            .where(t.c.id == job_id, t.c.state == JobState.DEAD, ~_TWIN_LIVES)
             .values(**again, finished_at=None, cancel_requested=0)
             .returning(t.c.parent_id, t.c.queue, t.c.kind)
         ).first()
         if row is None:
             return False
-        self.rung.append((row.queue, row.kind, job_id))
-        if row.parent_id is not None:
-            self._count_children(row.parent_id, 1)
-            self._connection.execute(
-                sa.update(t)
-                .where(t.c.id == row.parent_id, t.c.state.in_(_FINAL))
-                .values(
-                    state=JobState.WAITING,
-                    finished_at=None,
-                    cancel_requested=0,
-                    error_type=None,
-                    error_message=None,
-                )
-            )
+        if len(self.rung) < _BELLS_PER_UNIT:
+            self.rung.append((row.queue, row.kind, job_id))
+        self._reopen(row.parent_id)
+        children = sa.select(t.c.id).where(t.c.parent_id == job_id, t.c.state == JobState.DEAD)
+        for child in self._connection.execute(children).scalars().all():
+            self.retry(child, now=now)
         return True
+
+    def _reopen(self, parent_id: int | None) -> None:
+        """A parent with one more open child waits again, and so do the parents above it."""
+        if parent_id is None:
+            return
+        self._count_children(parent_id, 1)
+        waits = {"state": JobState.WAITING, "finished_at": None, "cancel_requested": 0}
+        row = self._connection.execute(
+            sa.update(t)
+            .where(t.c.id == parent_id, t.c.state.in_(_FINAL), ~_TWIN_LIVES)
+            .values(**waits, error_type=None, error_message=None)
+            .returning(t.c.parent_id)
+        ).first()
+        if row is not None:
+            self._reopen(row.parent_id)
 
     def cancel(self, job_id: int, *, now: int) -> bool:
         """See JobRows."""
-        self._connection.execute(
-            sa.update(t)
-            .where(sa.or_(t.c.id == job_id, t.c.parent_id == job_id), t.c.state.in_(LIVE_STATES))
-            .values(cancel_requested=1)
+        concerned = sa.or_(t.c.id == job_id, t.c.parent_id == job_id)
+        asked = (
+            self._connection.execute(
+                sa.update(t)
+                .where(concerned, t.c.state.in_(LIVE_STATES))
+                .values(cancel_requested=1)
+                .returning(t.c.id)
+            )
+            .scalars()
+            .all()
         )
-        ids = sa.select(t.c.id).where(
-            sa.or_(t.c.id == job_id, t.c.parent_id == job_id), t.c.state == JobState.PENDING
-        )
+        ids = sa.select(t.c.id).where(concerned, t.c.state == JobState.PENDING)
         for (pending,) in self._connection.execute(ids).all():
             self._close(pending, JobState.PENDING, now=now)
-        state = self._connection.execute(sa.select(t.c.cancel_requested).where(t.c.id == job_id)).scalar()
-        return bool(state)
+        return job_id in asked
 
     def purge(self, *, finished_before: int, states: Sequence[str]) -> int:
         """See JobRows."""

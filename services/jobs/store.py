@@ -76,7 +76,7 @@ class JobRows(Protocol):
         """The dedupe keys of a batch's children of one kind."""
 
     def retry(self, job_id: int, *, now: int) -> bool:
-        """Dead -> pending with a clean slate; False for any other state."""
+        """Dead -> pending with a clean slate; False for any other state, and while a live twin does its work."""
 
     def cancel(self, job_id: int, *, now: int) -> bool:
         """Stop a live job: at once if pending, at its next item if running, with all children; False if finished."""

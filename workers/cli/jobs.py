@@ -87,10 +87,13 @@ def retry(
         raise errors.InputError("name one job, or say --all")
     with open_container(context) as container, container.database.write() as unit:
         dead = unit.jobs.select(states=(JobState.DEAD,), kind=kind, limit=10_000) if all_dead else []
-        ids = [job.id for job in dead] if job_id is None else [job_id]
+        # Batches before their children, whose retry would make a dead batch wait instead of run.
+        ids = sorted(job.id for job in dead) if job_id is None else [job_id]
         done = sum(unit.jobs.retry(found, now=container.clock.now()) for found in ids)
     if job_id is not None and not done:
-        raise errors.InputError(f"job {job_id} is not dead: only dead jobs can be retried")
+        raise errors.InputError(
+            f"job {job_id} cannot be retried: it does not exist, is not dead, or the same work is queued anew"
+        )
     say(f"{done} jobs wait again")
 
 
