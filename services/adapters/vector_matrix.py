@@ -150,7 +150,7 @@ def _scores(part: Part, query: Vector, allowed: Mask | None) -> tuple[Positions,
         return np.arange(len(part.ids)), part.matrix @ query
     rows = np.flatnonzero(allowed)
     # Copying many rows together costs more than the products of those that are not wanted.
-    if len(rows) * 4 > len(allowed):
+    if len(rows) * 8 > len(allowed):
         return rows, (part.matrix @ query)[rows]
     scores = np.empty(len(rows), dtype=np.float32)
     for i in range(0, len(rows), _BLOCK):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from services.ports import Vector
 
 MAX_LIMIT = 10_000
+# Where stores without namespaces of their own keep it.
+NAMESPACE_FIELD = "zeph_namespace"
 _COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _INT_LIMIT = 2**63
@@ -113,6 +115,8 @@ def _holds(condition: Condition, payload: Mapping[str, PayloadValue]) -> bool:
 
 def _check_payload(point: Point) -> None:
     for field, value in point.payload.items():
+        if field == NAMESPACE_FIELD:
+            raise errors.InputError(f"payload field {field!r} of point {point.id} is reserved: rename it")
         if type(value) is int and -_INT_LIMIT <= value < _INT_LIMIT:
             continue
         if type(value) is str and _is_text(field) and _is_text(value):
