@@ -21,6 +21,7 @@ CONTENT_TYPES = {
     ".html": "text/html",
     ".htm": "text/html",
     ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
     ".eml": "message/rfc822",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",

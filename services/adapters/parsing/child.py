@@ -87,7 +87,7 @@ def parse(data: bytes, *, source: str, name: str, limits: ParserLimits) -> Docum
         return parse_pdf(
             data, source=source, name=name, max_pages=limits.pages, max_chars=limits.output_chars
         )
-    if kind in ("text/plain", "text/markdown"):
+    if kind.startswith("text/") and kind != "text/html":
         from services.adapters.parsing.text import parse_text
 
         _limit_memory(limits.memory_bytes)

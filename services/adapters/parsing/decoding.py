@@ -61,6 +61,10 @@ _COMMON = re.compile(
 _SCANTY = 8
 _MAINFRAME = ["cp1140", "cp424", "cp500", "cp875", "cp1026", "cp273"]
 
+# In any Chinese or Japanese text of some length there is one of these; mojibake is all rare characters.
+_IDEOGRAPH = re.compile("[\u4e00-\u9fff]")
+_COMMON_IDEOGRAPHS = frozenset("的一是不了人在有我他这這中大来來上个個国國日本年")
+_ENOUGH_IDEOGRAPHS = 100
 # Encodings that hold the detected one and a few characters more.
 _SUPERSETS = {
     "shift_jis": "cp932",
@@ -112,7 +116,11 @@ def _decoded(data: bytes, name: str) -> tuple[str, tuple[str, ...]]:
             whole = len(text) - len(text.encode("ascii", "ignore")) - damaged
             if whole >= _WHOLE_PER_DAMAGED * damaged:
                 return text, (f"{damaged} damaged places of UTF-8 replaced by U+FFFD",)
-    return _detected(data, name)
+    text, guess = _detected(data, name)
+    probe = text[:_PROBE_BYTES]
+    if len(_IDEOGRAPH.findall(probe)) >= _ENOUGH_IDEOGRAPHS and _COMMON_CHINESE_OR_KANA.isdisjoint(probe):
+        raise _uncertain(name, "it reads as Chinese without a single common character")
+    return text, guess
 
 
 def clean(text: str) -> tuple[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""HTML, Word, PowerPoint, Excel, CSV and mail through `unstructured`, kept offline.
+"""HTML, Word, PowerPoint, Excel and mail through `unstructured`, kept offline.
 
 `unstructured` reports usage at import and downloads a language model at first use. Environment variables stop the
 first; a module of regular expressions takes the place of its tokenizer before it is imported, which stops the second.
@@ -103,19 +103,6 @@ def _xlsx(data: bytes, name: str) -> tuple[Iterable[Element], tuple[str, ...]]:
     return elements, ()
 
 
-def _csv(data: bytes, name: str) -> tuple[Iterable[Element], tuple[str, ...]]:
-    from unstructured.documents.elements import Text
-    from unstructured.partition.csv import partition_csv
-
-    text, warnings = decode(data, name)
-    if not text:
-        return (), warnings
-    try:
-        return partition_csv(file=io.BytesIO(text.encode()), encoding="utf-8", languages=_LANGUAGES), warnings
-    except ValueError:
-        return (Text(text),), (*warnings, "rows of different length: kept as plain text")
-
-
 def _mail(data: bytes, _name: str) -> tuple[Iterable[Element], tuple[str, ...]]:
     from unstructured.documents.elements import Text
     from unstructured.partition.email import partition_email
@@ -131,7 +118,6 @@ _READERS = {
     content_type("x.docx"): _docx,
     content_type("x.pptx"): _pptx,
     content_type("x.xlsx"): _xlsx,
-    content_type("x.csv"): _csv,
     content_type("x.eml"): _mail,
 }
 

@@ -1,4 +1,7 @@
-"""Plain text and Markdown: the stored text is the decoded source, so offsets point into the file's own words."""
+"""Plain text, Markdown and CSV: the stored text is the decoded source, so offsets point into the file's own words.
+
+CSV stays as it is, too: a row is a line, whatever its length, and no parser can trip over it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ def parse_text(data: bytes, *, source: str, name: str) -> Document:
 
 
 class TextLoader:
-    """Reads text and Markdown files; an unknown extension is read as plain text.
+    """Reads text, Markdown and CSV files; an unknown extension is read as plain text.
 
     `max_bytes` is the largest size that is accepted (default 50 MiB).
     """

@@ -76,6 +76,12 @@ def test_read_01_few_umlauts_are_read_right_and_the_guess_is_told(text: str) -> 
     assert "Windows-1252" in warnings[0]
 
 
+def test_chinese_without_a_single_common_character_is_refused() -> None:
+    rare = "".join(chr(code) for code in range(0x8800, 0x8900))
+    with pytest.raises(errors.DocumentError, match="without a single common character"):
+        decode(rare.encode("gb18030"), "x.txt")
+
+
 @pytest.mark.parametrize("encoding", ["cp1251", "koi8-r"])
 def test_a_word_that_may_be_anything_is_refused_with_the_way_out(encoding: str) -> None:
     with pytest.raises(errors.DocumentError, match="save the file as UTF-8") as caught:

@@ -105,18 +105,6 @@ def test_each_sheet_is_named(read: Read) -> None:
     assert content == "Fruit\n\nkind | price\nFruit one | 3\n\nWood\n\nkind | price\nWood one | 3"
 
 
-def test_csv_keeps_its_rows_and_its_encoding(read: Read) -> None:
-    assert read("Stadt,Zahl\nMünchen,1\nKöln,2\nTübingen,3\n".encode("cp1252"), "a.csv").content == (
-        "Stadt | Zahl\nMünchen | 1\nKöln | 2\nTübingen | 3"
-    )
-
-
-def test_csv_with_uneven_rows_is_kept_as_text(read: Read) -> None:
-    document = read(b"a,b\n1,2\n1,2,3,4\n", "a.csv")
-    assert document.content == "a,b\n1,2\n1,2,3,4"
-    assert document.warnings
-
-
 def test_mail_has_its_subject_and_body_but_no_attachments(read: Read) -> None:
     from email.message import EmailMessage
 
@@ -130,7 +118,7 @@ def test_mail_has_its_subject_and_body_but_no_attachments(read: Read) -> None:
     assert "etc words" not in content
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.docx", "a.pptx", "a.xlsx", "a.csv", "a.eml"])
+@pytest.mark.parametrize("name", ["a.html", "a.docx", "a.pptx", "a.xlsx", "a.eml"])
 def test_an_empty_file_is_an_empty_document(read: Read, name: str) -> None:
     assert read(b"", name).content == ""
 

@@ -36,6 +36,13 @@ def test_an_empty_file_is_an_empty_document(tmp_path: Path, data: bytes) -> None
     assert TextLoader().load(tmp_path / "a.txt").content == ""
 
 
+def test_csv_with_uneven_rows_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("Stadt,Zahl\r\nMünchen,1\r\nKöln,2,3\r\nTübingen\r\n".encode("cp1252"))
+    document = TextLoader().load(tmp_path / "a.csv")
+    assert document.content == "Stadt,Zahl\nMünchen,1\nKöln,2,3\nTübingen\n"
+    assert document.metadata.content_type == "text/csv"
+
+
 def test_an_unknown_extension_is_plain_text(tmp_path: Path) -> None:
     (tmp_path / "a.xyz").write_text("text")
     assert TextLoader().load(tmp_path / "a.xyz").metadata.content_type == "text/plain"
