@@ -63,7 +63,7 @@ _MAINFRAME = ["cp1140", "cp424", "cp500", "cp875", "cp1026", "cp273"]
 
 # In any Chinese or Japanese text of some length there is one of these; mojibake is all rare characters.
 _IDEOGRAPH = re.compile("[\u4e00-\u9fff]")
-_COMMON_IDEOGRAPHS = frozenset("的一是不了人在有我他这這中大来來上个個国國日本年")
+_COMMON_CHINESE_OR_KANA = frozenset("的一是不了人在有我他這这中大来來上个個国國日本年のはをにがたでと")
 _ENOUGH_IDEOGRAPHS = 100
 # Encodings that hold the detected one and a few characters more.
 _SUPERSETS = {
