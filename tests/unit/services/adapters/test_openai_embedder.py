@@ -8,9 +8,7 @@ import pytest
 from services import errors
 from services.adapters.openai_embedder import OpenAiEmbedder, retry_after_seconds
 from services.ports import EmbedderIdentity
-
-sys.path.insert(0, str(Path(__file__).parents[3]))
-from fake_openai import FakeOpenAi, Reply, hashed
+from tests.fake_openai import FakeOpenAi, Reply, hashed
 
 KEY = "sk-secret-of-the-test"
 
