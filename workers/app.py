@@ -158,7 +158,9 @@ def _configuration(settings: Settings) -> dict[str, Any]:
             "unacked_restore_throttle": 1,
             "socket_keepalive": True,
             "socket_timeout": 30,
-            "socket_connect_timeout": 3,
+            "socket_connect_timeout": 1.5,
+            # Without it a publisher tries for seconds, and whoever accepts work waits with it. Workers reconnect anyway.
+            "max_retries": 0,
             "health_check_interval": 10,
         },
         "timezone": "UTC",

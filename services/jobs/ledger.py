@@ -16,8 +16,6 @@ from services.ports import Clock, Entropy, Publisher
 
 log = logging.getLogger(__name__)
 
-# A bell that nobody answered is rung again after this time.
-STALE_DISPATCH_SECONDS = 30
 _LAPSED_PER_SWEEP = 500
 
 
@@ -130,7 +128,8 @@ class Ledger:
     def ring(self, queue: str, limit: int | None = None) -> int:
         """Publish due jobs that nobody was told of, a bounded number; how many."""
         now = self._clock.now()
-        stale = now - STALE_DISPATCH_SECONDS * 1_000_000
+        # A bell that nobody answered is rung again after the time in which a silent worker counts as lost.
+        stale = now - int(self._policy.lease_seconds * 1_000_000)
         with self._database.read() as unit:
             due = unit.jobs.undispatched(queue, now=now, stale=stale, limit=limit or self._window)
         if not due:

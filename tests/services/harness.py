@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,13 +52,13 @@ PERIOD_SECONDS = 2.0
 
 
 class Process:
-    """A child in its own process group, its output in a file."""
+    """A child in its own process group, its output in files."""
 
-    def __init__(self, command: Sequence[str], log: Path, env: dict[str, str], cwd: Path) -> None:
-        self.log = log
-        with log.open("ab") as output:
+    def __init__(self, command: Sequence[str], name: str, env: dict[str, str], folder: Path) -> None:
+        self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
             self._child = subprocess.Popen(
-                command, stdout=output, stderr=output, env=env, cwd=cwd, start_new_session=True
+                command, stdout=out, stderr=err, env=env, cwd=folder, start_new_session=True
             )
 
     @property
@@ -65,8 +66,13 @@ class Process:
         return self._child.pid
 
     @property
+    def stdout(self) -> str:
+        return self._out.read_text(encoding="utf-8", errors="replace")
+
+    @property
     def output(self) -> str:
-        return self.log.read_text(encoding="utf-8", errors="replace")
+        """Both, for searching and for error messages."""
+        return self.stdout + self._err.read_text(encoding="utf-8", errors="replace")
 
     def alive(self) -> bool:
         return self._child.poll() is None
@@ -107,7 +113,7 @@ class RedisServer:
         command += ["--appendonly", "no", "--dir", str(self._folder)]
         if self._password:
             command += ["--requirepass", self._password]
-        self._process = Process(command, self._folder / "redis.log", dict(os.environ), self._folder)
+        self._process = Process(command, "redis", dict(os.environ), self._folder)
         wait_until(self._answers, "redis-server answers", seconds=10)
 
     def kill(self) -> None:
@@ -137,8 +143,7 @@ class Stack:
         self._settings["data_dir"] = str(self.data_dir)
         if broker:
             self._settings["jobs.broker_url"] = self.redis.url
-        self._processes: list[Process] = []
-        self._containers: list[Container] = []
+        self.processes: list[Process] = []
         self._broker = broker
 
     def __enter__(self) -> Self:
@@ -147,9 +152,9 @@ class Stack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for container in self._containers:
-            container.close()
-        for process in self._processes:
+        if "container" in self.__dict__:
+            self.container.close()
+        for process in self.processes:
             process.kill()
         self.redis.kill()
         for pid in self.left_behind():
@@ -167,25 +172,33 @@ class Stack:
         mine = {"ZEPH_" + key.upper().replace(".", "__"): str(value) for key, value in self._settings.items()}
         return kept | mine | {"ZEPH_CONFIG": "", "PYTHONWARNINGS": "default"}
 
+    @cached_property
     def container(self) -> Container:
         """Services on the same data, in this process; it rings for the workers where there is a broker."""
         settings = self.settings
         publisher = CeleryPublisher(create_app(settings)) if self._broker else None
-        self._containers.append(Container(settings, publisher=publisher))
-        return self._containers[-1]
+        return Container(settings, publisher=publisher)
 
     def worker(
-        self, queues: Sequence[str] = ALL_QUEUES, *, concurrency: int = 2, app: str = "workers.app"
+        self,
+        queues: Sequence[str] = ALL_QUEUES,
+        *,
+        concurrency: int = 2,
+        app: str = "workers.app",
+        wait: bool = True,
     ) -> Process:
-        """A Celery worker that is ready to work."""
+        """A Celery worker, ready to work unless told not to wait for that."""
         arguments = ["worker", "-Q", ",".join(queues), "-c", str(concurrency), "-l", "INFO"]
-        process = self._celery(app, [*arguments, "-n", f"w{len(self._processes)}@test"])
-        wait_until(lambda: " ready." in process.output, "the worker is ready", process)
+        # Mingling is a second of asking other workers for what they have revoked, which nothing here does.
+        arguments += ["--without-mingle", "-n", f"w{len(self.processes)}@test"]
+        process = self._celery(app, arguments)
+        if wait:
+            wait_until(lambda: " ready." in process.output, "the worker is ready", process)
         return process
 
     def beat(self, app: str = "workers.app") -> Process:
         """A Celery beat with a schedule file of its own."""
-        schedule = self.folder / f"beat-{len(self._processes)}.schedule"
+        schedule = self.folder / f"beat-{len(self.processes)}.schedule"
         process = self._celery(app, ["beat", "-s", str(schedule), "-l", "INFO"])
         wait_until(lambda: "beat: Starting..." in process.output, "beat has started", process)
         return process
@@ -216,9 +229,8 @@ class Stack:
         return self._spawn([sys.executable, "-m", "celery", "-A", app, *arguments], arguments[0])
 
     def _spawn(self, command: Sequence[str], name: str) -> Process:
-        log = self.folder / f"{name}-{len(self._processes)}.log"
-        self._processes.append(Process(command, log, self.env, self.folder))
-        return self._processes[-1]
+        self.processes.append(Process(command, f"{name}-{len(self.processes)}", self.env, self.folder))
+        return self.processes[-1]
 
 
 def wait_until(
@@ -265,12 +277,3 @@ def _free_port() -> int:
 
 def _runs(entry: Path) -> bool:
     return (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-@contextlib.contextmanager
-def stopped_at_end(process: Process) -> Iterator[Process]:
-    """Kill the process's group at the end of the block."""
-    try:
-        yield process
-    finally:
-        process.kill()

@@ -78,7 +78,7 @@ class Canary:
 
 def test_a_job_that_kills_its_worker_three_times_is_dead_and_the_good_ones_are_done(start):
     stack = start(jobs__lease_secs=1.5, jobs__heartbeat_secs=0.4)
-    container = stack.container()
+    container = stack.container
     bad = enqueue(container, NewJob(POISON))
     good = enqueue(container, *(NewJob(NOOP) for _ in range(50)))
     worker = stack.worker(["graph", "maintenance"], app=JOBS_APP)
@@ -94,7 +94,7 @@ def test_a_job_that_kills_its_worker_three_times_is_dead_and_the_good_ones_are_d
 
 def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
     stack = start()
-    container = stack.container()
+    container = stack.container
     log = tmp_path / "ran.log"
     ids = enqueue(container, *(NewJob(LOGGED, {"log": str(log)}) for _ in range(200)))
     for job_id in [*ids, *reversed(ids)]:
@@ -112,7 +112,7 @@ def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
 
 def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, tmp_path):
     stack = start()
-    container = stack.container()
+    container = stack.container
     canary = tmp_path / "canary"
     worker = stack.worker(["graph"], app=JOBS_APP)
     embed = json.dumps({"callbacks": None, "errbacks": None, "chain": None, "chord": None})
@@ -139,7 +139,7 @@ def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, t
 
 def test_a_backlog_of_one_namespace_does_not_hold_up_another_ones_single_job(start):
     stack = start()
-    container = stack.container()
+    container = stack.container
     backlog = enqueue(container, *(NewJob(NOOP, namespace="busy") for _ in range(1_000)))
     (single,) = enqueue(container, NewJob(NOOP, namespace="zoe"))
     worker = stack.worker(["graph"], app=JOBS_APP)
@@ -151,7 +151,7 @@ def test_a_backlog_of_one_namespace_does_not_hold_up_another_ones_single_job(sta
 
 def test_a_worker_asked_to_stop_hands_its_jobs_back_and_goes_soon(start):
     stack = start()
-    container = stack.container()
+    container = stack.container
     ids = enqueue(container, *(NewJob(PATIENT, {"seconds": 40}) for _ in range(2)))
     ids += enqueue(container, *(NewJob(NOOP) for _ in range(20)))
     worker = stack.worker(["graph"], app=JOBS_APP)
@@ -168,7 +168,7 @@ def test_a_worker_asked_to_stop_hands_its_jobs_back_and_goes_soon(start):
 
 def test_two_beats_start_one_scheduled_job_per_period(start):
     stack = start()
-    container = stack.container()
+    container = stack.container
     worker = stack.worker(app=JOBS_APP)
     for _ in range(2):
         stack.beat(app=JOBS_APP)
@@ -184,7 +184,7 @@ def test_two_beats_start_one_scheduled_job_per_period(start):
 
 def test_work_accepted_while_redis_is_away_is_done_when_it_is_back(start):
     stack = start()
-    container = stack.container()
+    container = stack.container
     worker = stack.worker(["graph", "maintenance"], app=JOBS_APP)
     stack.redis.kill()
     began = time.monotonic()
@@ -197,7 +197,7 @@ def test_work_accepted_while_redis_is_away_is_done_when_it_is_back(start):
 
 def test_workers_speak_to_a_redis_with_a_password_and_never_log_it(start):
     stack = start(password="s3cret-of-redis")
-    container = stack.container()
+    container = stack.container
     worker = stack.worker(["graph"], app=JOBS_APP)
     ids = enqueue(container, NewJob(NOOP))
     wait_until(lambda: all_in(container, ids, JobState.DONE), "done", worker)
