@@ -330,7 +330,7 @@ def heading_line(title: str, heading: Sequence[str]) -> str:
     return " > ".join(part for part in parts if part)
 
 
-def _embedded_text(row: sa.Row[Any]) -> str:
+def _embedded_text(row: Any) -> str:
     line = heading_line(row.title, json.loads(row.heading))
     return f"{line}\n{row.text}" if line else str(row.text)
 
