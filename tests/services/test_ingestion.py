@@ -6,7 +6,7 @@ import json
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +19,12 @@ from services.documents.report import batch_progress
 from services.embedding.points import chunk_point_ids
 from services.embedding.store import CollectionState
 from services.jobs.models import EMBED_DOCUMENT, Job, JobState
+from tests.fake_openai import FakeOpenAi, hashed
 from tests.services.harness import Stack, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(60)]
 
 FILES = 60
-SLOW: dict[str, Any] = {}
 WORDS = "harbour lantern gravel orchard violin compass ferry meadow anvil thistle copper walnut".split()
 
 
@@ -52,9 +52,26 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Content:
+def slow_model() -> Iterator[dict[str, Any]]:
+    """The settings for an embedding server that takes its time, so that what happens meanwhile hits the middle."""
+
+    def embed(text: str) -> list[float]:
+        time.sleep(0.003)
+        return hashed(text)
+
+    with FakeOpenAi() as server:
+        server.embed = embed
+        yield {
+            "embedding__provider": "openai",
+            "embedding__base_url": server.base_url,
+            "embedding__model": "slow",
+        }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(files: Path, slow_model: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Content:
     """The content after one embedded run that nobody disturbs."""
-    with Stack(tmp_path_factory.mktemp("undisturbed") / "stack", broker=False) as stack:
+    with Stack(tmp_path_factory.mktemp("undisturbed") / "stack", broker=False, **slow_model) as stack:
         stack.run_zeph("ingest", "--json", *OPTIONS, str(files))
         found = content(stack)
         assert found.vectors > FILES
@@ -123,13 +140,8 @@ def children(stack: Stack, batch: int) -> list[Job]:
 
 def wait_for(stack: Stack, batch: int, *, seconds: float = 45) -> None:
     """Until the batch is done; then every job of it ended well, and every file as stored."""
-    database = stack.container.database
-
-    def done() -> bool:
-        return batch_progress(database, batch, "default").state is JobState.DONE
-
-    wait_until(done, "the batch is done", seconds=seconds)
-    progress = batch_progress(database, batch, "default")
+    wait_until(lambda: job_state(stack, batch) is JobState.DONE, "the batch is done", seconds=seconds)
+    progress = batch_progress(stack.container.database, batch, "default")
     assert progress.outcomes == {Outcome.STORED: FILES}
     assert (progress.open_jobs, progress.dead_jobs, progress.chunks_without_vectors) == (0, 0, 0)
     assert {job.state for job in children(stack, batch)} == {JobState.DONE}
@@ -141,16 +153,16 @@ def in_the_middle(stack: Stack) -> None:
     assert embedded_files(stack) < FILES * 2 // 3
 
 
-def test_two_workers_store_what_one_undisturbed_process_stores(start, files, undisturbed):
-    stack = start()
+def test_two_workers_store_what_one_undisturbed_process_stores(start, slow_model, files, undisturbed):
+    stack = start(**slow_model)
     stack.worker(wait=False)
     stack.worker()
     wait_for(stack, submit(stack, files))
     assert content(stack) == undisturbed
 
 
-def test_nothing_is_lost_when_a_worker_and_its_children_are_killed(start, files, undisturbed):
-    stack = start(**SLOW)
+def test_nothing_is_lost_when_a_worker_and_its_children_are_killed(start, slow_model, files, undisturbed):
+    stack = start(**slow_model)
     first = stack.worker(wait=False)
     stack.worker()
     batch = submit(stack, files)
@@ -160,8 +172,8 @@ def test_nothing_is_lost_when_a_worker_and_its_children_are_killed(start, files,
     assert content(stack) == undisturbed
 
 
-def test_nothing_is_lost_when_all_workers_are_killed_and_others_come(start, files, undisturbed):
-    stack = start(**SLOW)
+def test_nothing_is_lost_when_all_workers_are_killed_and_others_come(start, slow_model, files, undisturbed):
+    stack = start(**slow_model)
     first = stack.worker()
     batch = submit(stack, files)
     in_the_middle(stack)
@@ -172,8 +184,8 @@ def test_nothing_is_lost_when_all_workers_are_killed_and_others_come(start, file
     assert content(stack) == undisturbed
 
 
-def test_nothing_is_lost_when_redis_is_flushed(start, files, undisturbed):
-    stack = start(**SLOW)
+def test_nothing_is_lost_when_redis_is_flushed(start, slow_model, files, undisturbed):
+    stack = start(**slow_model)
     stack.worker(wait=False)
     stack.worker()
     batch = submit(stack, files)
@@ -183,8 +195,8 @@ def test_nothing_is_lost_when_redis_is_flushed(start, files, undisturbed):
     assert content(stack) == undisturbed
 
 
-def test_nothing_is_lost_when_redis_comes_back_empty(start, files, undisturbed):
-    stack = start(**SLOW)
+def test_nothing_is_lost_when_redis_comes_back_empty(start, slow_model, files, undisturbed):
+    stack = start(**slow_model)
     stack.worker(wait=False)
     stack.worker()
     batch = submit(stack, files)
@@ -196,8 +208,8 @@ def test_nothing_is_lost_when_redis_comes_back_empty(start, files, undisturbed):
     assert content(stack) == undisturbed
 
 
-def test_a_worker_that_is_asked_to_stop_fails_no_job(start, files, undisturbed):
-    stack = start(**SLOW)
+def test_a_worker_that_is_asked_to_stop_fails_no_job(start, slow_model, files, undisturbed):
+    stack = start(**slow_model)
     first = stack.worker()
     batch = submit(stack, files)
     in_the_middle(stack)
@@ -216,7 +228,7 @@ def test_a_worker_that_is_asked_to_stop_fails_no_job(start, files, undisturbed):
 def test_an_embedded_run_that_is_cut_off_is_finished_by_the_same_command(
     start, files, undisturbed, number, code
 ):
-    stack = start(broker=False, **SLOW)
+    stack = start(broker=False, **slow_model)
     command = ("ingest", "--json", *OPTIONS, str(files))
     cut = stack.zeph(*command)
     in_the_middle(stack)
@@ -229,8 +241,10 @@ def test_an_embedded_run_that_is_cut_off_is_finished_by_the_same_command(
     assert content(stack) == undisturbed
 
 
-def test_accepting_work_takes_a_moment_while_redis_is_away_and_it_is_done_later(start, files, undisturbed):
-    stack = start()
+def test_accepting_work_takes_a_moment_while_redis_is_away_and_it_is_done_later(
+    start, slow_model, files, undisturbed
+):
+    stack = start(**slow_model)
     stack.worker()
     usual = seconds_of(lambda: submit(stack, files / "note-000.md"))
     add_note(stack, "A first note loads what later ones need.", "first")
@@ -240,7 +254,7 @@ def test_accepting_work_takes_a_moment_while_redis_is_away_and_it_is_done_later(
     assert seconds_of(lambda: add_note(stack, "The quince blossoms in May.", "second")) < 2
     stack.redis.start()
     wait_until(lambda: embedded_files(stack) == FILES + 2, "everything has its vectors", seconds=45)
-    assert batch_progress(stack.container.database, batches[0], "default").state is JobState.DONE
+    wait_until(lambda: job_state(stack, batches[0]) is JobState.DONE, "the batch is done")
     assert content(stack) == undisturbed
     answer = stack.container.documents.search("quince", collection="other", mode="vector")
     assert answer.hits[0].passage.source == "second"
@@ -249,6 +263,10 @@ def test_accepting_work_takes_a_moment_while_redis_is_away_and_it_is_done_later(
 def add_note(stack: Stack, text: str, source: str) -> None:
     metadata = DocumentMetadata(source=source, content_type="text/plain")
     stack.container.ingestion.add_text(text, metadata, collection="other")
+
+
+def job_state(stack: Stack, job_id: int) -> JobState:
+    return batch_progress(stack.container.database, job_id, "default").state
 
 
 def seconds_of(action: Callable[[], object]) -> float:
