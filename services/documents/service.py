@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from services import errors
@@ -140,18 +140,21 @@ class IngestionPipeline:
             known = unit.jobs.child_keys(parent, INGEST_FILE.name)
         seen: set[str] = set()
         found = 0
+        whole = True
         for part in _parts(walk([Path(path) for path in request.paths])):
             run.checkpoint()
             seen |= {item.source for item in part}
             found += sum(isinstance(item, FoundFile) for item in part)
-            fresh = [item for item in part if item.source not in known]
+            whole = whole and not any(isinstance(it, RefusedFile) and it.reason == "too_many" for it in part)
+            fresh = [item for item in part if _key(item.source, parent) not in known]
             with self._database.write() as unit:
                 jobs = [_file_job(item, request, parent) for item in fresh if isinstance(item, FoundFile)]
                 unit.jobs.enqueue(jobs)
                 refused = [item for item in fresh if isinstance(item, RefusedFile)]
                 unit.jobs.record([_refusal(item, request, parent) for item in refused])
-        # A folder in which nothing is readable is more likely an unmounted disk than a wish to forget everything.
-        if request.prune and found:
+        # A folder in which nothing is readable is more likely an unmounted disk than a wish to forget everything,
+        # and what a walk did not reach is not gone.
+        if request.prune and found and whole:
             self._prune(request, parent, seen)
         with self._database.write() as unit:
             run.wait_for_children(unit)
@@ -172,7 +175,7 @@ class IngestionPipeline:
             return
         run.checkpoint()
         with self._database.write() as unit:
-            # Whoever asked for this file after it changed again was answered with this job, so it must not end here.
+            # Another batch may have stored what the file says by now: an older reading must not replace it.
             if _signature(path) != before:
                 raise errors.TransientError(f"{source} changed while it was read", retry_after_seconds=0.5)
             outcome = self._store(unit, version, parent=run.job.parent_id) if version else _unchanged(source)
@@ -290,8 +293,10 @@ class IngestionPipeline:
     def _prune(self, request: IngestRequest, parent: int, seen: set[str]) -> None:
         with self._database.write() as unit:
             for root in request.paths:
-                stored = unit.documents.sources_below(request.namespace, request.collection, root)
-                gone = {source: found for source, found in stored.items() if source not in seen}
+                # Sources are real paths, and the root may be a link.
+                below = printable(os.path.realpath(root))
+                stored = unit.documents.sources_below(request.namespace, request.collection, below)
+                gone = {source: found for source, found in stored.items() if _is_gone(source, seen)}
                 self._delete(unit, request.namespace, list(gone.values()))
                 outcome = {"status": Outcome.REMOVED}
                 unit.jobs.record(
@@ -311,8 +316,18 @@ def _request(payload: Any) -> IngestRequest:
     return IngestRequest(**values)
 
 
+def _key(source: str, parent: int) -> str:
+    # Batches that share a file each account for it: their collections and chunk sizes may differ.
+    return f"{parent}/{source}"
+
+
+def _is_gone(source: str, seen: set[str]) -> bool:
+    """Whether a walk that saw these did not come by it. A folder is seen only when it could not be walked."""
+    return seen.isdisjoint([source, *map(str, PurePosixPath(source).parents)])
+
+
 def _child(source: str, request: IngestRequest, parent: int) -> NewJob:
-    return NewJob(INGEST_FILE, {"source": source}, request.namespace, dedupe_key=source, parent_id=parent)
+    return NewJob(INGEST_FILE, {"source": source}, request.namespace, _key(source, parent), parent)
 
 
 def _file_job(found: FoundFile, request: IngestRequest, parent: int) -> NewJob:
@@ -322,7 +337,7 @@ def _file_job(found: FoundFile, request: IngestRequest, parent: int) -> NewJob:
         "collection": request.collection,
         "splitter": asdict(request.splitter),
     }
-    return NewJob(INGEST_FILE, payload, request.namespace, dedupe_key=found.source, parent_id=parent)
+    return NewJob(INGEST_FILE, payload, request.namespace, _key(found.source, parent), parent)
 
 
 def _refusal(refused: RefusedFile, request: IngestRequest, parent: int) -> tuple[NewJob, dict[str, Any]]:
