@@ -79,7 +79,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One vector with what it stands for. `id` is a UUID."""
+    """One vector with what it stands for. `id` is a UUID, unique across namespaces: derive it with `ids.point_id`."""
 
     id: str
     vector: Vector
@@ -99,7 +99,8 @@ class ScoredPoint:
 class Condition:
     """One test of a payload field. A field that is absent or of another type fails it.
 
-    `any_of` matches any listed value; `at_least`/`at_most` bound an integer, both included.
+    `any_of` matches any listed value; `at_least`/`at_most` bound an integer, both included. A condition with neither
+    holds for nothing, so that an empty list of allowed values lets nothing through.
     """
 
     field: str
@@ -135,7 +136,8 @@ class VectorStore(Protocol):
     def upsert(self, name: str, namespace: str, points: Sequence[Point]) -> None:
         """Write the points, overwriting equal ids; readable when this returns.
 
-        Raises DimensionMismatch for a wrong length and InputError for NaN, infinity, zero vectors or bad ids.
+        Raises NotFound for an unknown collection, DimensionMismatch for a wrong length, and InputError for NaN,
+        infinity, zero vectors, bad ids or payloads.
         """
 
     def search(
