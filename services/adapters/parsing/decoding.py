@@ -78,8 +78,8 @@ _JOINERS = frozenset("\u2019\u2018\u00b7\u2010\u2011\u00ad\u2013\u2014\u2026\u20
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _CONTROL_BYTES = bytes(c for c in range(32) if c not in b"\t\n\r\f\v\x1b") + b"\x7f"
 _ANSI_SEQUENCE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
-_FORBIDDEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-_NEWLINE = re.compile("\r\n?|[\x0b\x0c]")
+_FORBIDDEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+_NEWLINE = re.compile("\r\n?|[\x0b\x0c\x85]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _decoded(data: bytes, name: str) -> tuple[str, tuple[str, ...]]:
 def clean(text: str) -> tuple[str, tuple[str, ...]]:
     r"""Text that may be stored, and what was changed: newlines are `\n`, control characters are visible.
 
-    Form feed and vertical tab become newlines; terminal colour codes go; every other control character and every
+    Form feed, vertical tab and next line become newlines; terminal colour codes go; every other control character and every
     lone surrogate becomes U+FFFD. Nothing is normalised otherwise.
     """
     text = _NEWLINE.sub("\n", text)

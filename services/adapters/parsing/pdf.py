@@ -27,7 +27,7 @@ _MAX_WARNINGS = 20
 # PDFium's marks: a hyphen that ended a line, and (in unbounded text) that or a glyph without a letter.
 _HYPHEN, _HYPHEN_OR_UNKNOWN = "\x02", "\ufffe"
 _UNKNOWN = "\ufffd"
-_CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 # A font without a Unicode map yields glyph numbers: a page with more control characters than this share is noise.
 _MAX_CONTROL_SHARE = 0.3
 

@@ -136,7 +136,8 @@ def test_terminal_colours_go() -> None:
         ("a\x0cb\x0bc", "a\nb\nc"),
         ("a\x08\x7f\ud800b", "a\ufffd\ufffd\ufffdb"),
         (" \r\n\t\xa0", ""),
-        ("e\u0301 \u2028 \x85", "e\u0301 \u2028 \x85"),
+        ("e\u0301 \u2028", "e\u0301 \u2028"),
+        ("next\x85line, high \x80\x9f controls", "next\nline, high \ufffd\ufffd controls"),
         ("", ""),
     ],
 )
