@@ -19,7 +19,10 @@ DIMENSION = 4
 QDRANT_URL = os.environ.get("ZEPH_TEST_QDRANT_URL", "")
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite with files", "qdrant", "qdrant server"])
+STORES = ["memory", "sqlite", "sqlite with files", "qdrant"] + ["qdrant server"] * bool(QDRANT_URL)
+
+
+@pytest.fixture(params=STORES)
 def empty(request, tmp_path, migrated, monkeypatch):
     if request.param == "memory":
         yield InMemoryVectorStore()
@@ -34,8 +37,6 @@ def empty(request, tmp_path, migrated, monkeypatch):
         yield store
         store.close()
     else:
-        if not QDRANT_URL:
-            pytest.skip("ZEPH_TEST_QDRANT_URL is not set")
         store = QdrantOps(QDRANT_URL, os.environ.get("ZEPH_TEST_QDRANT_API_KEY", ""))
         store.drop_collection(NAME)
         yield store
