@@ -42,13 +42,9 @@ class SqlCollectionRows:
         known = self.find(name, state)
         if known is not None and known.identity.label == identity.label:
             return known
-        version = int(
-            self._connection.execute(
-                sa.select(sa.func.count()).where(c.c.name == name, c.c.model == identity.model)
-            ).scalar_one()
-        )
         model = re.sub(r"[^A-Za-z0-9_-]+", "-", identity.model)
-        physical = f"{name}__{identity.provider}-{model}-{identity.dimension}__{version + 1}"
+        number = self._next_number(name)
+        physical = f"{name}__{identity.provider}-{model}-{identity.dimension}__{number}"
         self._connection.execute(
             sa.insert(c).values(
                 physical=physical,
@@ -61,6 +57,11 @@ class SqlCollectionRows:
             )
         )
         return Collection(name, physical, identity, state)
+
+    def _next_number(self, name: str) -> int:
+        """Greater than any before, whatever the model: a dropped collection's name must not come back to life."""
+        known = self._connection.execute(sa.select(c.c.physical).where(c.c.name == name)).scalars()
+        return max((int(physical.rpartition("__")[2]) for physical in known), default=0) + 1
 
     def activate(self, collection: Collection) -> None:
         """See CollectionRows."""

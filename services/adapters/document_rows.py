@@ -14,11 +14,13 @@ from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.tables import chunk_embeddings as e
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
+from services.adapters.tables import jobs
 from services.documents.models import Chunk
 from services.documents.store import ChunkChanges, ChunkText, DocumentVersion, Passage, StoredDocument
 from services.embedding.points import chunk_point_ids
 from services.embedding.store import CollectionState
 from services.ids import fields_hash
+from services.jobs.models import EMBED_DOCUMENT
 from services.ports import Clock
 from services.retrieval.query import match_expression, segment
 
@@ -85,11 +87,9 @@ class SqlDocumentRows:
 
     def namespaces(self) -> Sequence[str]:
         """See DocumentRows."""
-        return (
-            self._connection.execute(sa.select(d.c.namespace).distinct().order_by(d.c.namespace))
-            .scalars()
-            .all()
-        )
+        embedded = sa.select(jobs.c.namespace).where(jobs.c.kind == EMBED_DOCUMENT.name)
+        found = sa.union(sa.select(d.c.namespace), embedded).subquery()
+        return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
 
     def sources_below(self, namespace: str, collection: str, root: str) -> dict[str, int]:
         """See DocumentRows."""

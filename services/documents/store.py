@@ -105,7 +105,7 @@ class DocumentRows(Protocol):
         """(collection, documents, chunks) of a namespace."""
 
     def namespaces(self) -> Sequence[str]:
-        """Every namespace that has documents."""
+        """Every namespace that has documents, or had some for which vectors were made lately."""
 
     def sources_below(self, namespace: str, collection: str, root: str) -> dict[str, int]:
         """Document ids by source, of everything stored from below a folder."""

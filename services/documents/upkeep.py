@@ -113,6 +113,10 @@ class VectorUpkeep:
                 if gone:
                     unit.jobs.enqueue([NewJob(REMOVE_VECTORS, namespace=namespace, dedupe_key="deleted")])
             missing, orphans = missing + len(lost), orphans + len(gone)
+        embedder = self._spaces.embedder
+        if embedder is None or embedder.identity.label != collection.identity.label:
+            # Jobs for it could only die: `zeph collections reembed` is what it needs.
+            return missing, orphans
         with self._database.write() as unit:
             waiting = unit.documents.incomplete(collection.name, physical, limit=_PER_STEP)
             unit.jobs.enqueue(
