@@ -77,6 +77,7 @@ def ingest(
             ),
             prune=prune,
         )
+        _refuse_mismatch(container, request)
         if detach:
             _detached(container, request, as_json=as_json)
             return
@@ -89,6 +90,17 @@ def ingest(
         _report(container, progress, seconds=time.monotonic() - started, as_json=as_json)
         if progress.failures or progress.error:
             raise typer.Exit(EXIT_FAILURES)
+
+
+def _refuse_mismatch(container: Container, request: IngestRequest) -> None:
+    """Say at once that the collection holds another model's vectors, not once per file."""
+    from services import errors
+
+    try:
+        container.spaces.for_writing(request.collection)
+    except errors.TransientError:
+        # The embedder is away: files are stored by words now and get their vectors later.
+        return
 
 
 def _detached(container: Container, request: IngestRequest, *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ from workers.cli import (
     status,
     worker,
 )
-from workers.cli.session import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_USAGE
+from workers.cli.session import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_USAGE, visible
 
 app = typer.Typer(
     name="zeph",
@@ -68,6 +68,9 @@ def options(
 
 def main() -> None:
     """Run the program. Errors become one line on standard error and an exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # File names may hold what no encoding can express.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app()
     except errors.TransientError as error:
@@ -83,5 +86,5 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(message + "\n")
+    sys.stderr.write(visible(message) + "\n")
     raise SystemExit(code) from None

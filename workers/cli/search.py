@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers.cli.session import AsJson, Collection, Namespace, console, open_container, print_json
+from workers.cli.session import AsJson, Collection, Namespace, console, open_container, print_json, visible
 
 if TYPE_CHECKING:
     from services.documents.search import PassageHit
@@ -60,9 +60,9 @@ def _print_hit(rank: int, hit: PassageHit, *, explain: bool) -> None:
     place += [f"page {passage.page}"] if passage.page else []
     place += [f"characters {passage.start}-{passage.end}"]
     out = console()
-    out.print(Text(f"{rank}. {', '.join(place)}  [{hit.score:.3f}]", style="bold"))
+    out.print(Text(visible(f"{rank}. {', '.join(place)}  [{hit.score:.3f}]"), style="bold"))
     if heading:
-        out.print(Text(f"   {heading}", style="cyan"))
+        out.print(Text(visible(f"   {heading}"), style="cyan"))
     if explain:
         legs = "; ".join(
             f"{name} {score:.4f} rank {place}" for name, (score, place) in sorted(hit.legs.items())
@@ -70,7 +70,7 @@ def _print_hit(rank: int, hit: PassageHit, *, explain: bool) -> None:
         out.print(Text(f"   {legs}", style="dim"))
     text = passage.text.strip()
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rstrip() + " ..."
-    out.print(Text("\n".join(f"   {line}" for line in shown.splitlines())), "")
+    out.print(Text(visible("\n".join(f"   {line}" for line in shown.splitlines()))), "")
 
 
 def _as_json(hit: PassageHit) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from services.bootstrap import Container
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 EXIT_FAILURES = 1
 EXIT_USAGE = 2
@@ -65,9 +67,14 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=True)
 
 
+def visible(text: str) -> str:
+    """The text without control characters other than newline and tab: a file's name must not steer the terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def say(text: str) -> None:
-    """One line of plain text on standard output."""
-    sys.stdout.write(text + "\n")
+    """A line of plain text on standard output."""
+    sys.stdout.write(visible(text) + "\n")
 
 
 def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) -> None:
@@ -78,7 +85,7 @@ def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) 
     drawn = Table(*columns, title=title, box=None, pad_edge=False, title_justify="left")
     for row in rows:
         # Text, not markup: file names and queries may hold brackets.
-        drawn.add_row(*(Text(str(cell)) for cell in row))
+        drawn.add_row(*(Text(visible(str(cell))) for cell in row))
     console().print(drawn)
 
 
@@ -86,8 +93,3 @@ def _level(settings: Any, given: dict[str, Any]) -> int:
     if given.get("verbose"):
         return logging.INFO
     return int(getattr(logging, settings.log_level.upper()))
-
-
-def data_path(value: str) -> Path:
-    """A path from the command line."""
-    return Path(value).expanduser()
