@@ -145,6 +145,10 @@ class Runner:
             time.sleep(pause)
             with self._lock:
                 active = list(self._active)
+                if not active:
+                    # The next run starts another one: a process that calls now and then collects no threads.
+                    self._heart = None
+                    return
             try:
                 self._container.ledger.heartbeat(active)
             except errors.TransientError as error:
