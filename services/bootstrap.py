@@ -78,11 +78,12 @@ class Container:
         self.close()
 
     def close(self) -> None:
-        """Give back what this process holds: parser child, connections."""
-        for name in ("parser", "sqlite"):
-            part = self.__dict__.pop(name, None)
-            if part is not None:
-                part.close()
+        """Give back what this process holds: parser child, connections to servers, database."""
+        for name in ("parser", "embedder", "vectors", "sqlite"):
+            # Not every embedder and vector store holds something.
+            close = getattr(self.__dict__.pop(name, None), "close", None)
+            if close is not None:
+                close()
 
     # ---- storage and jobs ------------------------------------------------------------------------------------
 

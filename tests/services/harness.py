@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import redis
+from celery import Celery
 
 from services.bootstrap import Container
 from services.jobs.models import JobKind, Queue
@@ -154,6 +155,8 @@ class Stack:
     def __exit__(self, *_: object) -> None:
         if "container" in self.__dict__:
             self.container.close()
+        if "_app" in self.__dict__:
+            self._app.pool.force_close_all()
         for process in self.processes:
             process.kill()
         self.redis.kill()
@@ -175,9 +178,12 @@ class Stack:
     @cached_property
     def container(self) -> Container:
         """Services on the same data, in this process; it rings for the workers where there is a broker."""
-        settings = self.settings
-        publisher = CeleryPublisher(create_app(settings)) if self._broker else None
-        return Container(settings, publisher=publisher)
+        publisher = CeleryPublisher(self._app) if self._broker else None
+        return Container(self.settings, publisher=publisher)
+
+    @cached_property
+    def _app(self) -> Celery:
+        return create_app(self.settings)
 
     def worker(
         self,

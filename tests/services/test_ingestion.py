@@ -56,7 +56,7 @@ def slow_model() -> Iterator[dict[str, Any]]:
     """The settings for an embedding server that takes its time, so that what happens meanwhile hits the middle."""
 
     def embed(text: str) -> list[float]:
-        time.sleep(0.003)
+        time.sleep(0.001)
         return hashed(text)
 
     with FakeOpenAi() as server:
@@ -226,7 +226,7 @@ def test_a_worker_that_is_asked_to_stop_fails_no_job(start, slow_model, files, u
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_an_embedded_run_that_is_cut_off_is_finished_by_the_same_command(
-    start, files, undisturbed, number, code
+    start, slow_model, files, undisturbed, number, code
 ):
     stack = start(broker=False, **slow_model)
     command = ("ingest", "--json", *OPTIONS, str(files))
