@@ -72,7 +72,7 @@ def ingest(
             collection=collection or defaults.collection,
             namespace=namespace or container.settings.namespace,
             splitter=SplitterConfig(
-                chunk_size or defaults.chunk_size,
+                defaults.chunk_size if chunk_size is None else chunk_size,
                 defaults.chunk_overlap if chunk_overlap is None else chunk_overlap,
             ),
             prune=prune,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="See and steer queued, running and dead jobs.")
 
-JobId = Annotated[int, typer.Argument(help="The job's number.")]
+_LARGEST_ID = 2**63 - 1
+JobId = Annotated[int, typer.Argument(min=1, max=_LARGEST_ID, help="The job's number.")]
 _DAY_MICROSECONDS = 86_400_000_000
 
 
@@ -27,7 +28,9 @@ def list_jobs(
     *,
     state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only jobs of this kind.")] = None,
-    parent: Annotated[int | None, typer.Option(help="Only jobs of this batch.")] = None,
+    parent: Annotated[
+        int | None, typer.Option(min=1, max=_LARGEST_ID, help="Only jobs of this batch.")
+    ] = None,
     namespace: Namespace = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
     as_json: AsJson = False,
@@ -77,7 +80,9 @@ def show(context: typer.Context, job_id: JobId, *, as_json: AsJson = False) -> N
 @app.command()
 def retry(
     context: typer.Context,
-    job_id: Annotated[int | None, typer.Argument(help="The dead job's number.")] = None,
+    job_id: Annotated[
+        int | None, typer.Argument(min=1, max=_LARGEST_ID, help="The dead job's number.")
+    ] = None,
     *,
     all_dead: Annotated[bool, typer.Option("--all", help="Every dead job.")] = False,
     kind: Annotated[str | None, typer.Option(help="With --all: only of this kind.")] = None,
@@ -111,7 +116,9 @@ def purge(
     context: typer.Context,
     *,
     state: Annotated[JobState, typer.Option(help="done or dead.")] = JobState.DONE,
-    older_than_days: Annotated[float, typer.Option(min=0, help="Finished at least so many days ago.")] = 30.0,
+    older_than_days: Annotated[
+        float, typer.Option(min=0, max=36_500, help="Finished at least so many days ago.")
+    ] = 30.0,
 ) -> None:
     """Delete finished jobs from the ledger. What they stored stays."""
     if state not in (JobState.DONE, JobState.DEAD):

@@ -24,7 +24,7 @@ from workers.cli import (
     status,
     worker,
 )
-from workers.cli.session import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_USAGE, visible
+from workers.cli.session import EXIT_UNAVAILABLE, EXIT_USAGE, visible
 
 app = typer.Typer(
     name="zeph",
@@ -67,7 +67,10 @@ def options(
 
 
 def main() -> None:
-    """Run the program. Errors become one line on standard error and an exit code, never a traceback."""
+    """Run the program. Errors become one line on standard error and an exit code, never a traceback.
+
+    Typer itself ends Ctrl-C with 130, and quietly when the reader of a pipe has gone.
+    """
     for stream in (sys.stdout, sys.stderr):
         # File names may hold what no encoding can express.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -77,12 +80,6 @@ def main() -> None:
         _fail(f"error: {error} (try again later)", EXIT_UNAVAILABLE)
     except errors.MemoryError as error:
         _fail(f"error: {error}", EXIT_USAGE)
-    except KeyboardInterrupt:
-        _fail("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has gone, as in `zeph search ... | head`.
-        sys.stderr.close()
-        raise SystemExit(0) from None
 
 
 def _fail(message: str, code: int) -> None:
