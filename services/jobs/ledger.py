@@ -17,6 +17,7 @@ from services.ports import Clock, Entropy, Publisher
 log = logging.getLogger(__name__)
 
 _LAPSED_PER_SWEEP = 500
+_MOMENT_MICROSECONDS = 50_000
 
 
 class Ledger:
@@ -40,6 +41,7 @@ class Ledger:
         self._window = window
         self._last_namespace: dict[str, str] = {}
         self._busy: set[str] = set()
+        self._emptied: dict[str, int] = {}
         self._turn = 0
 
     def claim(self, job_id: int) -> JobRun | None:
@@ -56,11 +58,14 @@ class Ledger:
         So no backlog, however long, holds up another namespace's single note.
         """
         self._turn += 1
-        for step in range(len(queues)):
-            queue = queues[(self._turn + step) % len(queues)]
+        start, recent = self._turn % len(queues), self._clock.now() - _MOMENT_MICROSECONDS
+        in_turn = [*queues[start:], *queues[:start]]
+        # Looking into queues that were empty a moment ago would cost a busy worker half of its time.
+        for queue in sorted(in_turn, key=lambda queue: self._emptied.get(queue, 0) > recent):
             job = self._claim_in(queue)
             if job is not None:
                 return JobRun(job, self._clock)
+            self._emptied[queue] = self._clock.now()
         return None
 
     def _claim_in(self, queue: str) -> Job | None:
