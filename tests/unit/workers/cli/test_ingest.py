@@ -89,7 +89,7 @@ def test_a_detached_batch_waits_for_a_worker_that_then_does_it(zeph, docs):
 
 
 def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(tmp_path, data_dir, opened):
-    docs = write_files(tmp_path / "many", {f"{number}.txt": f"text number {number}" for number in range(150)})
+    docs = write_files(tmp_path / "many", {f"{number}.txt": f"text number {number}" for number in range(60)})
     command = [PROGRAM, "ingest", docs]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 30
@@ -101,12 +101,12 @@ def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(tmp_path, data_dir, o
     assert "interrupted: nothing is lost; run the same command again to go on" in stderr
     assert "Traceback" not in stderr
     done = rows(opened, "SELECT count(*) FROM documents")[0][0]
-    assert 3 <= done < 150
+    assert 3 <= done < 60
     assert rows(opened, "SELECT count(*) FROM jobs WHERE state = 'running'") == [(0,)]
 
     again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 0, again.stderr
     assert "resuming batch 1" in again.stderr
-    assert again.stdout.startswith("150 unchanged;")
-    assert rows(opened, "SELECT count(*), count(DISTINCT source) FROM documents") == [(150, 150)]
-    assert rows(opened, "SELECT count(*) FROM chunk_embeddings") == [(150,)]
+    assert again.stdout.startswith("60 unchanged;")
+    assert rows(opened, "SELECT count(*), count(DISTINCT source) FROM documents") == [(60, 60)]
+    assert rows(opened, "SELECT count(*) FROM chunk_embeddings") == [(60,)]
