@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+_PIPE_WIDTH = 400
+
 EXIT_FAILURES = 1
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 3
@@ -64,7 +66,11 @@ def console(*, stderr: bool = False) -> Console:
     """A rich console: colours and tables on a terminal, plain text in a pipe."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    out = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not out.is_terminal:
+        # A pipe has no width: nothing may be cut.
+        out.width = _PIPE_WIDTH
+    return out
 
 
 def visible(text: str) -> str:
