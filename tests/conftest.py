@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from services.adapters import migrations
+from services.adapters import migrations, sqlite
 from services.adapters.in_memory import FixedEntropy, ManualClock
 from services.adapters.sqlite import Sqlite
 from services.bootstrap import Container
@@ -35,6 +35,8 @@ def build(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> It
     """Make containers: embedded profile, hashing embedder, manual clock; keyword arguments override settings."""
     made: list[Container] = []
     monkeypatch.setenv("ZEPH_CONFIG", "")
+    # No test cuts the power, and waiting for the disk costs a third of their time.
+    monkeypatch.setitem(sqlite._MODE_PRAGMAS, "durable", ("PRAGMA synchronous = OFF",))
 
     def make(
         data_dir: Path | None = None, *, real_time: bool = False, publisher: Any = None, **overrides: Any

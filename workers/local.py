@@ -19,7 +19,9 @@ from workers.job import Runner
 
 log = logging.getLogger(__name__)
 
-_IDLE_SECONDS = 0.25
+# How long an idle thread waits before it looks again: longer every time, so that work that follows work starts soon.
+_FIRST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 0.25
 
 
 class LocalWorker:
@@ -32,11 +34,12 @@ class LocalWorker:
         self._queues = list(queues)
         self._runner = Runner(container)
         self._stopping = threading.Event()
+        self._failure: errors.MemoryError | None = None
+        loops = [(f"zeph-worker-{number}", self._work) for number in range(concurrency)]
         self._threads = [
-            threading.Thread(target=self._work, name=f"zeph-worker-{number}", daemon=True)
-            for number in range(concurrency)
+            threading.Thread(target=self._until_stopped, args=(loop,), name=name, daemon=True)
+            for name, loop in [*loops, ("zeph-sweep", self._sweep)]
         ]
-        self._threads.append(threading.Thread(target=self._sweep, name="zeph-sweep", daemon=True))
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -56,20 +59,33 @@ class LocalWorker:
             thread.join(timeout_seconds)
 
     def run_until(self, finished: Callable[[], bool], *, poll_seconds: float = 0.2) -> None:
-        """Block until `finished` says so."""
-        while not finished():
-            if self._stopping.wait(poll_seconds):
-                return
+        """Block until `finished` says so. Raises what made working on impossible."""
+        while not self._stopping.is_set() and not finished():
+            self._stopping.wait(poll_seconds)
+        if self._failure is not None:
+            raise self._failure
+
+    def _until_stopped(self, loop: Callable[[], None]) -> None:
+        try:
+            loop()
+        except errors.MemoryError as error:
+            # What no waiting cures, such as a damaged file: the others would meet it too.
+            self._failure = error
+            self._stopping.set()
 
     def _work(self) -> None:
+        pause = _FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
             try:
                 busy = self._runner.run_next(self._queues)
             except errors.TransientError as error:
                 log.warning("claim_failed reason=%s", error)
                 busy = False
-            if not busy:
-                self._stopping.wait(_IDLE_SECONDS)
+            if busy:
+                pause = _FIRST_PAUSE_SECONDS
+            else:
+                self._stopping.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _sweep(self) -> None:
         pause = self._container.settings.jobs.sweep_interval_secs

@@ -100,6 +100,18 @@ def test_a_database_that_is_busy_for_a_while_does_not_end_the_worker(container, 
     assert job(container, job_id).state is JobState.DONE
 
 
+def test_what_makes_working_impossible_ends_the_worker_with_its_reason(container, monkeypatch):
+    def fail(_queues):
+        raise errors.SchemaError("zeph.db is damaged")
+
+    monkeypatch.setattr(container.ledger, "claim_next", fail)
+    with (
+        pytest.raises(errors.SchemaError, match=r"zeph\.db is damaged"),
+        LocalWorker(container, concurrency=2) as worker,
+    ):
+        worker.run_until(lambda: False)
+
+
 def test_one_job_can_be_worked_on_until_it_ends(container):
     good, bad = enqueue(container, new_job(RECONCILE), NewJob(JobKind("future.work", Queue.GRAPH)))
     run_job(container, good)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from services.adapters import sqlite
 from services.bootstrap import Container
 from services.settings import load_settings
 from workers.cli.main import main
@@ -45,6 +46,7 @@ def data_dir(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "fake")
     monkeypatch.setenv("ZEPH_JOBS__MIN_FREE_DISK_BYTES", "0")
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setitem(sqlite._MODE_PRAGMAS, "durable", ("PRAGMA synchronous = OFF",))
     return folder
 
 
