@@ -10,7 +10,6 @@ import re
 import unicodedata
 
 MAX_TERMS = 64
-MAX_TERM_LENGTH = 64
 MAX_QUERY_LENGTH = 16_384
 
 # Kana, Han with extensions, Hangul, Thai, Lao, Tibetan, Myanmar, Khmer.
@@ -82,7 +81,7 @@ def _word_terms(token: str) -> list[str]:
 def _words(text: str) -> list[str]:
     # The index's token characters: letters, numbers, marks and private use.
     kept = "".join(char if _in_word(unicodedata.category(char)) else " " for char in text)
-    return [word[:MAX_TERM_LENGTH] for word in kept.split()]
+    return kept.split()
 
 
 def _in_word(category: str) -> bool:

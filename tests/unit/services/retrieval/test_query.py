@@ -192,3 +192,9 @@ def test_only_text_with_unspaced_scripts_is_segmented():
     assert segment("plain words, Größe, हिन्दी") is None
     assert "腾讯" in segment("部署在腾讯云").split()
     assert match_expression("?", scope="1", columns="text") is None
+
+
+def test_a_very_long_word_is_found_whole(container):
+    digest = "9f" * 64
+    store(container, f"the digest is {digest}", "the digest is " + "9f" * 32)
+    assert found(container, digest) == ["0"]
