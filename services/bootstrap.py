@@ -187,14 +187,14 @@ class Container:
             return HashEmbedder(embedding.dimensions or 64)
         if embedding.provider == "local":
             return self._bundled()
-        from services.adapters.openai_embedder import OpenAiEmbedder
+        from services.adapters import openai_embedder
 
-        return OpenAiEmbedder(
+        return openai_embedder.OpenAiEmbedder(
             embedding.base_url,
             embedding.api_key.get_secret_value(),
             model,
             dimensions=embedding.dimensions or None,
-            batch_size=embedding.batch_size,
+            batch_size=embedding.batch_size or openai_embedder.DEFAULT_BATCH_SIZE,
             timeout_seconds=embedding.timeout_secs,
             max_tokens=embedding.max_tokens,
             query_prefix=embedding.query_prefix,
@@ -202,14 +202,14 @@ class Container:
         )
 
     def _bundled(self) -> Embedder:
-        from services.adapters.minilm import MiniLmEmbedder
+        from services.adapters import minilm
 
         embedding = self.settings.embedding
-        return MiniLmEmbedder(
+        return minilm.MiniLmEmbedder(
             embedding.model_path,
             embedding.tokenizer_path,
             threads=embedding.threads,
-            batch_size=embedding.batch_size,
+            batch_size=embedding.batch_size or minilm.DEFAULT_BATCH_SIZE,
         )
 
     # ---- documents -------------------------------------------------------------------------------------------

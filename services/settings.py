@@ -343,7 +343,9 @@ class EmbeddingSettings(Section):
     dimensions: int = Field(
         default=0, ge=0, le=65_536, description="Length of a vector; 0 = the model's own."
     )
-    batch_size: int = Field(default=8, ge=1, le=2_048, description="Texts per model call.")
+    batch_size: int = Field(
+        default=0, ge=0, le=2_048, description="Texts per model call; 0 = what suits the provider."
+    )
     timeout_secs: float = Field(default=30.0, gt=0, le=3_600, description="Time for one call of the server.")
     model_path: OptionalPath = Field(default=None, description="ONNX file to use instead of the bundled one.")
     tokenizer_path: OptionalPath = Field(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from services.ports import Vector
 
 DEFAULT_MAX_TOKENS = 512
+DEFAULT_BATCH_SIZE = 64
 
 _MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _MAX_RETRY_AFTER_SECONDS = 15 * 60.0
@@ -47,7 +48,7 @@ class OpenAiEmbedder:
         model: str,
         *,
         dimensions: int | None = None,
-        batch_size: int = 64,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         timeout_seconds: float = 30.0,
         max_tokens: int = 0,
         query_prefix: str = "",

@@ -142,7 +142,7 @@ def test_every_problem_is_listed_at_once_with_key_value_place_and_range(data_dir
         ("memory.sqlite_path", "~no-such-user/zeph.db"),
         ("memory.documents.collection", "../etc"),
         ("memory.documents.chunk_size", 0),
-        ("embedding.batch_size", 0),
+        ("embedding.batch_size", -1),
         ("llm.response_cache_ttl_secs", 31_536_001),
         ("llm.timeout_secs", 0),
         ("llm.api_key", 7),
