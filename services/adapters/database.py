@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
+from services.adapters.message_rows import SqlMessageRows
 from services.adapters.sqlite import Sqlite
 from services.ports import Clock
 
@@ -36,6 +37,11 @@ class Unit:
     def documents(self) -> SqlDocumentRows:
         """Documents and their chunks."""
         return SqlDocumentRows(self._connection, self._clock)
+
+    @cached_property
+    def messages(self) -> SqlMessageRows:
+        """Conversations and messages."""
+        return SqlMessageRows(self._connection, self._clock)
 
     @cached_property
     def collections(self) -> SqlCollectionRows:

@@ -1,0 +1,360 @@
+"""The SQL of conversations and messages."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services import errors
+from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.tables import conversations as c
+from services.adapters.tables import message_embeddings as e
+from services.adapters.tables import messages as m
+from services.embedding.points import message_point_ids
+from services.ids import ConversationId, MessageId, content_hash, fields_hash
+from services.memory.models import Conversation, Message, MessageFilter, NewMessage, Origin, Role
+from services.memory.store import MessageText
+from services.ports import Clock
+from services.retrieval.query import match_expression, segment
+
+log = logging.getLogger(__name__)
+
+# Stays below SQLite's limit on bound parameters whatever the build.
+_IDS_PER_STATEMENT = 500
+_SHOWN_CHARACTERS = 120
+
+
+class SqlMessageRows:
+    """Implements `services.memory.store.MessageRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    # ---- conversations ---------------------------------------------------------------------------------------
+
+    def create_conversation(
+        self, namespace: str, *, key: str | None = None, title: str | None = None
+    ) -> ConversationId:
+        """See MessageRows."""
+        row = {"namespace": namespace, "key": key, "title": title, "created_at": self._clock.now()}
+        statement = insert(c).values(row).on_conflict_do_nothing().returning(c.c.id)
+        created = self._connection.execute(statement).scalar()
+        if created is None:
+            same = sa.select(c.c.id).where(c.c.namespace == namespace, c.c.key == key)
+            created = self._connection.execute(same).scalar_one()
+        return ConversationId(created)
+
+    def conversation(self, namespace: str, conversation_id: ConversationId) -> Conversation | None:
+        """See MessageRows."""
+        return next(iter(self._conversations(c.c.namespace == namespace, c.c.id == conversation_id)), None)
+
+    def find_conversation(self, namespace: str, key: str) -> Conversation | None:
+        """See MessageRows."""
+        return next(iter(self._conversations(c.c.namespace == namespace, c.c.key == key)), None)
+
+    def latest_conversation(self, namespace: str) -> Conversation | None:
+        """See MessageRows."""
+        newest = sa.select(sa.func.max(c.c.id)).where(c.c.namespace == namespace).scalar_subquery()
+        return next(iter(self._conversations(c.c.namespace == namespace, c.c.id == newest)), None)
+
+    def conversations(self, namespace: str, *, after: int = 0, limit: int = 1_000) -> list[Conversation]:
+        """See MessageRows."""
+        return self._conversations(c.c.namespace == namespace, c.c.id > after, limit=limit)
+
+    def delete_conversation(self, namespace: str, conversation_id: ConversationId) -> int:
+        """See MessageRows."""
+        mine = (m.c.namespace == namespace, m.c.conversation_id == conversation_id)
+        ids = self._connection.execute(sa.select(m.c.id).where(*mine)).scalars().all()
+        erased = self.erase(namespace, [MessageId(message_id) for message_id in ids])
+        self._connection.execute(sa.delete(c).where(c.c.namespace == namespace, c.c.id == conversation_id))
+        return erased
+
+    def _conversations(self, *tests: sa.ColumnElement[bool], limit: int = 1) -> list[Conversation]:
+        inside = (m.c.conversation_id == c.c.id, m.c.deleted_at.is_(None))
+        size = sa.select(sa.func.count()).where(*inside).scalar_subquery()
+        rows = self._connection.execute(
+            sa.select(c, size.label("messages")).where(*tests).order_by(c.c.id).limit(limit)
+        )
+        return [
+            Conversation(
+                ConversationId(row.id), row.namespace, row.key, row.title, row.created_at, row.messages
+            )
+            for row in rows
+        ]
+
+    # ---- messages --------------------------------------------------------------------------------------------
+
+    def add(
+        self, namespace: str, conversation_id: ConversationId, messages: Sequence[NewMessage]
+    ) -> list[MessageId]:
+        """See MessageRows."""
+        if self.conversation(namespace, conversation_id) is None:
+            raise errors.NotFound(f"namespace {namespace} has no conversation {conversation_id}")
+        now = self._clock.now()
+        statement = sa.insert(m).returning(m.c.id, sort_by_parameter_order=True)
+        rows = [_row(namespace, conversation_id, message, now) for message in messages]
+        return (
+            [MessageId(found) for found in self._connection.execute(statement, rows).scalars()]
+            if rows
+            else []
+        )
+
+    def get(self, namespace: str, ids: Sequence[MessageId]) -> dict[MessageId, Message]:
+        """See MessageRows."""
+        found: dict[MessageId, Message] = {}
+        for part in _parts(ids):
+            rows = self._connection.execute(
+                sa.select(m).where(m.c.namespace == namespace, m.c.id.in_(part), m.c.deleted_at.is_(None))
+            )
+            found |= {MessageId(row.id): _message(row) for row in rows}
+        return found
+
+    def history(
+        self,
+        namespace: str,
+        conversation_id: ConversationId,
+        *,
+        limit: int,
+        where: MessageFilter | None = None,
+    ) -> list[Message]:
+        """See MessageRows."""
+        tests = _tests(namespace, where or MessageFilter(agent_visible=None))
+        newest = sa.select(m).where(*tests, m.c.conversation_id == conversation_id).order_by(m.c.id.desc())
+        return [_message(row) for row in self._connection.execute(newest.limit(limit))][::-1]
+
+    def after(
+        self, namespace: str, conversation_id: ConversationId, message_id: int, *, limit: int
+    ) -> list[Message]:
+        """See MessageRows."""
+        tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
+        rows = sa.select(m).where(*tests, m.c.id > message_id).order_by(m.c.id).limit(limit)
+        return [_message(row) for row in self._connection.execute(rows)]
+
+    def count(self, namespace: str, conversation_id: ConversationId, *, after: int = 0) -> int:
+        """See MessageRows."""
+        tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
+        counted = sa.select(sa.func.count()).where(*tests, m.c.id > after)
+        return int(self._connection.execute(counted).scalar_one())
+
+    def replace(
+        self,
+        namespace: str,
+        conversation_id: ConversationId,
+        *,
+        first: int,
+        last: int,
+        role: Role,
+        summary: str,
+    ) -> MessageId:
+        """See MessageRows."""
+        mine = (
+            m.c.namespace == namespace,
+            m.c.conversation_id == conversation_id,
+            m.c.id.between(first, last),
+        )
+        self._connection.execute(
+            sa.update(m).where(*mine).values(agent_visible=0, compacted_at=self._clock.now())
+        )
+        message = NewMessage(role, summary, origin=Origin.SUMMARY, user_visible=False)
+        return self.add(namespace, conversation_id, [message])[0]
+
+    def soft_delete(self, namespace: str, ids: Sequence[MessageId]) -> int:
+        """See MessageRows."""
+        deleted = 0
+        for part in _parts(ids):
+            mine = (m.c.namespace == namespace, m.c.id.in_(part), m.c.deleted_at.is_(None))
+            deleted += self._connection.execute(
+                sa.update(m).where(*mine).values(deleted_at=self._clock.now())
+            ).rowcount
+            self._bury(part)
+            self._connection.execute(sa.delete(e).where(e.c.message_id.in_(part)))
+        return deleted
+
+    def erase(self, namespace: str, ids: Sequence[MessageId]) -> int:
+        """See MessageRows."""
+        erased = 0
+        for part in _parts(ids):
+            mine = (m.c.namespace == namespace, m.c.id.in_(part))
+            own = self._connection.execute(sa.select(m.c.id).where(*mine)).scalars().all()
+            self._bury(own)
+            erased += self._connection.execute(sa.delete(m).where(*mine)).rowcount
+        return erased
+
+    def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
+        """See MessageRows."""
+        rows = [{"message": message_id, "more": more, "now": now} for message_id, more in counts.items()]
+        if rows:
+            self._connection.execute(
+                sa.update(m)
+                .where(m.c.id == sa.bindparam("message"))
+                .values(
+                    access_count=m.c.access_count + sa.bindparam("more"), last_accessed_at=sa.bindparam("now")
+                ),
+                rows,
+            )
+
+    # ---- search ----------------------------------------------------------------------------------------------
+
+    def search(
+        self, namespace: str, query: str, *, limit: int, where: MessageFilter
+    ) -> dict[MessageId, float]:
+        """See MessageRows."""
+        expression = match_expression(query, scope=message_scope(namespace), columns="content")
+        if expression is None:
+            return {}
+        score: sa.ColumnElement[float] = sa.literal_column("bm25(messages_fts, 1.0, 0.0)")
+        index = sa.table("messages_fts", sa.column("rowid"))
+        rows = self._connection.execute(
+            sa.select(m.c.id, (-score).label("score"))
+            .join_from(index, m, m.c.id == index.c.rowid)
+            .where(sa.text("messages_fts MATCH :expression").bindparams(expression=expression))
+            .where(*_tests(namespace, where))
+            .order_by(score, m.c.id)
+            .limit(limit)
+        )
+        return {MessageId(row.id): row.score for row in rows}
+
+    def visible(self, namespace: str, ids: Sequence[MessageId], where: MessageFilter) -> set[MessageId]:
+        """See MessageRows."""
+        found: set[MessageId] = set()
+        for part in _parts(ids):
+            rows = sa.select(m.c.id).where(*_tests(namespace, where), m.c.id.in_(part))
+            found |= {MessageId(message_id) for message_id in self._connection.execute(rows).scalars()}
+        return found
+
+    # ---- vectors ---------------------------------------------------------------------------------------------
+
+    def unembedded(self, physical: str, *, limit: int, after: int = 0) -> list[MessageText]:
+        """See MessageRows."""
+        rows = sa.select(m).where(m.c.id > after, *_lacks_vectors(physical)).order_by(m.c.id).limit(limit)
+        return [_text(row) for row in self._connection.execute(rows)]
+
+    def texts(self, ids: Sequence[MessageId], physical: str) -> list[MessageText]:
+        """See MessageRows."""
+        found = (
+            self._connection.execute(sa.select(m).where(m.c.id.in_(part), *_lacks_vectors(physical)))
+            for part in _parts(ids)
+        )
+        return [_text(row) for rows in found for row in rows]
+
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[MessageId, int]]) -> list[MessageId]:
+        """See MessageRows."""
+        ids = [message_id for message_id, _ in windows]
+        alive: set[int] = set()
+        for part in _parts(ids):
+            rows = sa.select(m.c.id).where(m.c.id.in_(part), m.c.deleted_at.is_(None))
+            alive |= set(self._connection.execute(rows).scalars())
+        now = self._clock.now()
+        marks = [
+            {"message_id": message_id, "collection": physical, "windows": count, "created_at": now}
+            for message_id, count in windows
+            if message_id in alive
+        ]
+        if marks:
+            self._connection.execute(insert(e).on_conflict_do_nothing(), marks)
+        return [message_id for message_id in ids if message_id not in alive]
+
+    def _bury(self, ids: Sequence[int]) -> None:
+        marks = sa.select(m.c.namespace, e.c.message_id, e.c.collection, e.c.windows).join_from(m, e)
+        buried = [
+            (row.namespace, row.collection, point)
+            for row in self._connection.execute(marks.where(m.c.id.in_(ids)))
+            for point in message_point_ids(row.namespace, row.collection, row.message_id, row.windows)
+        ]
+        SqlCollectionRows(self._connection, self._clock).bury(buried)
+
+
+def message_scope(namespace: str) -> str:
+    """One word of digits for a namespace, which no stemmer changes."""
+    return f"{int(fields_hash('messages', namespace)[:15], 16):d}"
+
+
+def indexed_text(message: NewMessage) -> str:
+    """What full-text search sees of a message: who said it, and what."""
+    return f"{message.speaker}: {message.content}" if message.speaker else message.content
+
+
+def _row(namespace: str, conversation_id: ConversationId, message: NewMessage, now: int) -> dict[str, Any]:
+    indexed = indexed_text(message)
+    cut = segment(indexed)
+    return {
+        "namespace": namespace,
+        "conversation_id": conversation_id,
+        "role": message.role,
+        "speaker": message.speaker,
+        "origin": message.origin or (Origin.ASSISTANT if message.role is Role.ASSISTANT else Origin.USER),
+        "content": message.content,
+        # Kept only where the index must hold something else than the content.
+        "segmented": cut or (indexed if indexed != message.content else None),
+        "scope": message_scope(namespace),
+        "parts": json.dumps([dict(part) for part in message.parts], ensure_ascii=False),
+        "content_hash": content_hash(message.content),
+        "agent_visible": int(message.agent_visible),
+        "user_visible": int(message.user_visible),
+        "created_at": now if message.created_at is None else message.created_at,
+    }
+
+
+def _tests(namespace: str, where: MessageFilter) -> list[sa.ColumnElement[bool]]:
+    given = (
+        (where.conversation_id, m.c.conversation_id == where.conversation_id),
+        (where.roles or None, m.c.role.in_(where.roles)),
+        (where.since, m.c.created_at >= (where.since or 0)),
+        (where.before, m.c.created_at < (where.before or 0)),
+        (where.agent_visible, m.c.agent_visible == int(where.agent_visible or 0)),
+        (where.user_visible, m.c.user_visible == int(where.user_visible or 0)),
+    )
+    wanted = [test for value, test in given if value is not None]
+    return [m.c.namespace == namespace, m.c.deleted_at.is_(None), *wanted]
+
+
+def _lacks_vectors(physical: str) -> list[sa.ColumnElement[bool]]:
+    marked = sa.exists().where(e.c.message_id == m.c.id, e.c.collection == physical)
+    return [m.c.deleted_at.is_(None), ~marked]
+
+
+def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
+    listed = list(ids)
+    return (listed[at : at + _IDS_PER_STATEMENT] for at in range(0, len(listed), _IDS_PER_STATEMENT))
+
+
+def _text(row: Any) -> MessageText:
+    text = f"{row.speaker}: {row.content}" if row.speaker else row.content
+    return MessageText(MessageId(row.id), row.namespace, text)
+
+
+def _message(row: Any) -> Message:
+    return Message(
+        id=MessageId(row.id),
+        namespace=row.namespace,
+        conversation_id=ConversationId(row.conversation_id),
+        role=Role(row.role),
+        content=row.content,
+        speaker=row.speaker,
+        origin=Origin(row.origin),
+        parts=_read_parts(row.parts, row.role),
+        agent_visible=bool(row.agent_visible),
+        user_visible=bool(row.user_visible),
+        created_at=row.created_at,
+        compacted_at=row.compacted_at,
+        deleted_at=row.deleted_at,
+        last_accessed_at=row.last_accessed_at,
+        access_count=row.access_count,
+    )
+
+
+def _read_parts(text: str, role: str) -> tuple[Mapping[str, Any], ...]:
+    if text == "[]":
+        return ()
+    try:
+        parts = json.loads(text)
+    except ValueError:
+        log.warning("parts_unreadable role=%s start=%s", role, text[:_SHOWN_CHARACTERS])
+        return ()
+    return tuple(part for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ()
