@@ -137,7 +137,7 @@ class PlainParser:
         except UnicodeDecodeError as error:
             raise errors.DocumentError(f"{source} is no text", reason="corrupt") from error
         self.before_return()
-        return Document(text, DocumentMetadata(source, content_type(name), title=Path(name).stem))
+        return Document(text, DocumentMetadata(source, content_type(name)))
 
     def close(self) -> None:
         pass

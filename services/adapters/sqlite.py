@@ -206,6 +206,8 @@ def _translated(path: Path) -> Iterator[None]:
         raise _explained(str(error.orig)) from error
     except _driver.OperationalError as error:
         raise _explained(str(error)) from error
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise errors.InputError(f"a value cannot be stored or looked for: {error}") from error
     except sa.exc.TimeoutError as error:
         raise errors.StorageBusy(
             "all database connections are busy: raise memory.sqlite_pool_size"

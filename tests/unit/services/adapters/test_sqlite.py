@@ -254,6 +254,15 @@ def test_a_full_disk_is_named_and_loses_nothing(database):
     assert value(database) == 0
 
 
+@pytest.mark.parametrize("impossible", ["\udcff", 2**63])
+def test_a_value_that_sqlite_cannot_hold_is_the_caller_s_mistake(database, impossible):
+    with (
+        pytest.raises(errors.InputError, match="cannot be stored or looked for"),
+        database.read() as connection,
+    ):
+        connection.exec_driver_sql("SELECT * FROM counter WHERE value = ?", (impossible,))
+
+
 def test_a_missing_table_is_another_schema(database):
     with pytest.raises(errors.SchemaError, match="zeph db upgrade"), database.read() as connection:
         connection.exec_driver_sql("SELECT * FROM elsewhere")

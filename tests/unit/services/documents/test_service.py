@@ -136,6 +136,14 @@ def test_every_file_of_a_mixed_folder_ends_as_exactly_one_outcome(build, tmp_pat
     consistent(container)
 
 
+def test_a_file_whose_name_is_no_text_is_stored_under_a_readable_one(container, folder):
+    write_files(folder, {os.fsdecode(b"caf\xe9.txt"): "latin name", "[a]*?.txt": "marks"})
+    batch = ingest(container, folder, prune=True)
+    assert set(outcomes(container, batch)) == {r"caf\xe9.txt", "[a]*?.txt"}
+    assert ingest(container, folder, prune=True).outcomes == {"unchanged": 2}
+    assert sorted(found_texts(container, "latin marks", mode="keyword")) == ["latin name", "marks"]
+
+
 def test_a_path_that_does_not_exist_is_refused_before_anything_is_stored(container, folder):
     with pytest.raises(errors.InputError, match=r"docs does not exist: check the path"):
         submit(container, folder)
@@ -583,6 +591,13 @@ def test_a_text_with_nul_and_lone_surrogates_is_stored_readable(container):
     assert outcome == "stored"
     assert chunk_texts(container) == ["a\ufffdb ? c\nd"]
     consistent(container)
+
+
+@pytest.mark.parametrize("wrong", [{"source": "\ud800"}, {"title": "\ud800"}])
+def test_a_text_whose_name_cannot_be_stored_is_refused(container, wrong):
+    metadata = DocumentMetadata(**({"source": "s", "content_type": "text/plain"} | wrong))
+    with pytest.raises(errors.InputError, match="cannot be stored"):
+        container.ingestion.add_text("text", metadata)
 
 
 def test_a_text_is_refused_before_it_is_stored_when_too_much_waits(build):

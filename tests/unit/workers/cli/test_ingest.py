@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -7,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from services.adapters import migrations
 from tests.builders import rows, write_files
 
 PROGRAM = Path(sys.executable).with_name("zeph")
@@ -88,25 +88,56 @@ def test_a_detached_batch_waits_for_a_worker_that_then_does_it(zeph, docs):
     assert zeph("jobs", "show", "1", "--json").json["state"] == "done"
 
 
-def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(tmp_path, data_dir, opened):
-    docs = write_files(tmp_path / "many", {f"{number}.txt": f"text number {number}" for number in range(60)})
-    command = [PROGRAM, "ingest", docs]
+def interrupted(command, opened, number):
+    """Send the signal to a running ingest as soon as three documents are stored; the process when it has ended."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 30
         while rows(opened, "SELECT count(*) FROM documents")[0][0] < 3 and time.monotonic() < deadline:
             time.sleep(0.02)
-        os.kill(process.pid, signal.SIGINT)
+        process.send_signal(number)
         _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert 3 <= rows(opened, "SELECT count(*) FROM documents")[0][0] < 60
+    return process.returncode, stderr
+
+
+@pytest.fixture
+def many(tmp_path):
+    return write_files(tmp_path / "many", {f"{number}.txt": f"text number {number}" for number in range(60)})
+
+
+def everything_is_stored_once(opened):
+    assert rows(opened, "SELECT count(*), count(DISTINCT source) FROM documents") == [(60, 60)]
+    assert rows(opened, "SELECT count(*) FROM chunk_embeddings") == [(60,)]
+    assert rows(opened, "SELECT count(*) FROM jobs WHERE state NOT IN ('done')") == [(0,)]
+    (physical,) = rows(opened, "SELECT physical FROM embedding_collections")[0]
+    assert opened.vectors.count(physical) == 60
+    assert migrations.damage(opened.sqlite) == []
+
+
+def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(many, opened):
+    command = [PROGRAM, "ingest", many]
+    code, stderr = interrupted(command, opened, signal.SIGINT)
+    assert code == 130
     assert "interrupted: nothing is lost; run the same command again to go on" in stderr
     assert "Traceback" not in stderr
-    done = rows(opened, "SELECT count(*) FROM documents")[0][0]
-    assert 3 <= done < 60
     assert rows(opened, "SELECT count(*) FROM jobs WHERE state = 'running'") == [(0,)]
 
     again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 0, again.stderr
     assert "resuming batch 1" in again.stderr
     assert again.stdout.startswith("60 unchanged;")
-    assert rows(opened, "SELECT count(*), count(DISTINCT source) FROM documents") == [(60, 60)]
-    assert rows(opened, "SELECT count(*) FROM chunk_embeddings") == [(60,)]
+    everything_is_stored_once(opened)
+
+
+@pytest.mark.slow
+def test_a_killed_ingest_is_completed_by_the_same_command(many, opened, monkeypatch):
+    monkeypatch.setenv("ZEPH_JOBS__LEASE_SECS", "2")
+    monkeypatch.setenv("ZEPH_JOBS__HEARTBEAT_SECS", "0.5")
+    monkeypatch.setenv("ZEPH_JOBS__SWEEP_INTERVAL_SECS", "0.5")
+    command = [PROGRAM, "ingest", many]
+    code, _ = interrupted(command, opened, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode == 0, again.stderr
+    everything_is_stored_once(opened)

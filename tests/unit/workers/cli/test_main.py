@@ -77,13 +77,15 @@ def test_help_answers_without_the_heavy_libraries():
         ["jobs", "list", "--parent", "99999999999999999999"],
         ["jobs", "list", "--state", "lost"],
         ["documents", "remove", "nothing"],
+        ["documents", "remove", "\udcff"],
+        ["ingest", "/etc/hostname", "--collection", "\udcff"],
         ["collections", "reembed", "nothing"],
         ["worker", "--queue", "nonsense"],
         ["--config", "/does/not/exist.toml", "status"],
         ["--data-dir", "/dev/null/x", "status"],
         ["db", "backup", "/does/not/exist/copy.db"],
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(arguments).encode("ascii", "replace").decode(),
 )
 def test_a_wrong_request_is_exit_code_2_and_says_why_without_a_traceback(zeph, arguments):
     result = zeph(*arguments)
