@@ -6,16 +6,15 @@ Parts are made when first used, so that a command pays only for what it needs.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from services import errors
 from services.adapters.clock import SystemClock, SystemEntropy
-from services.adapters.database import Database
-from services.adapters.job_rows import LedgerLimits
-from services.adapters.sqlite import Sqlite
 from services.jobs.ledger import Ledger
 from services.jobs.models import PURGE_JOBS, RECONCILE, RetryPolicy
 from services.jobs.schedule import Periodic, Scheduler
@@ -23,7 +22,9 @@ from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, Publisher
 from services.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from services.adapters.database import Database
     from services.adapters.parsing.sandbox import SandboxedParser
+    from services.adapters.sqlite import Sqlite
     from services.documents.search import DocumentSearch
     from services.documents.service import IngestionPipeline
     from services.documents.upkeep import VectorUpkeep
@@ -90,6 +91,8 @@ class Container:
     @cached_property
     def sqlite(self) -> Sqlite:
         """The database file."""
+        from services.adapters.sqlite import Sqlite
+
         memory = self.settings.memory
         path = Path(self.settings.data_dir) / memory.sqlite_path
         return Sqlite(path, pool_size=memory.sqlite_pool_size, allow_unsafe=memory.allow_unsafe_sqlite)
@@ -98,6 +101,8 @@ class Container:
     def database(self) -> Database:
         """Units of work, on a database of this version's schema."""
         from services.adapters import migrations
+        from services.adapters.database import Database
+        from services.adapters.job_rows import LedgerLimits
 
         migrations.ensure(self.sqlite)
         jobs = self.settings.jobs
@@ -141,6 +146,12 @@ class Container:
     def embedder(self) -> Embedder | None:
         """The configured embedder; None when the provider is none."""
         return self._embedder(self.settings.embedding.model)
+
+    def preload_embedder(self) -> None:
+        """Start loading a local model beside whatever comes next: it takes as long as opening the database."""
+        embedder = self.embedder
+        if embedder is not None and self.settings.embedding.provider == "local":
+            threading.Thread(target=_load, args=(embedder,), name="zeph-preload", daemon=True).start()
 
     @cached_property
     def vectors(self) -> VectorStore:
@@ -257,3 +268,9 @@ class Container:
         from services.documents.upkeep import VectorUpkeep
 
         return VectorUpkeep(self.database, self.spaces, self.ingestion)
+
+
+def _load(embedder: Embedder) -> None:
+    # What is wrong with the model is said by the call that needs it.
+    with suppress(errors.MemoryError):
+        embedder.embed(["load"], kind="query")

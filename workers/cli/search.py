@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers.cli.session import AsJson, Collection, Namespace, console, open_container, print_json, visible
+from workers.cli.session import AsJson, Collection, Namespace, open_container, print_json, say
 
 if TYPE_CHECKING:
     from services.documents.search import PassageHit
@@ -29,6 +29,8 @@ def search(
 ) -> None:
     """Print the passages that answer best, each with file, heading, page and character offsets."""
     with open_container(context) as container:
+        if mode != "keyword":
+            container.preload_embedder()
         documents = container.settings.memory.documents
         answer = container.documents.search(
             query,
@@ -44,33 +46,27 @@ def search(
         )
         return
     for leg, reason in zip(answer.degraded, answer.reasons, strict=True):
-        console(stderr=True).print(f"degraded: no {leg} results: {reason}", markup=False)
+        say(f"degraded: no {leg} results: {reason}", err=True)
     if not answer.hits:
-        console(stderr=True).print("nothing found: is the collection ingested? `zeph documents list`")
+        say("nothing found: is the collection ingested? `zeph documents list`", err=True)
     for rank, hit in enumerate(answer.hits, start=1):
         _print_hit(rank, hit, explain=explain)
 
 
 def _print_hit(rank: int, hit: PassageHit, *, explain: bool) -> None:
-    from rich.text import Text
-
     passage = hit.passage
-    heading = " > ".join(passage.heading)
     place = [passage.source]
     place += [f"page {passage.page}"] if passage.page else []
     place += [f"characters {passage.start}-{passage.end}"]
-    out = console()
-    out.print(Text(visible(f"{rank}. {', '.join(place)}  [{hit.score:.3f}]"), style="bold"))
-    if heading:
-        out.print(Text(visible(f"   {heading}"), style="cyan"))
+    say(f"{rank}. {', '.join(place)}  [{hit.score:.3f}]", bold=True)
+    if passage.heading:
+        say(f"   {' > '.join(passage.heading)}", fg="cyan")
     if explain:
-        legs = "; ".join(
-            f"{name} {score:.4f} rank {place}" for name, (score, place) in sorted(hit.legs.items())
-        )
-        out.print(Text(f"   {legs}", style="dim"))
+        legs = (f"{name} {score:.4f} rank {at}" for name, (score, at) in sorted(hit.legs.items()))
+        say(f"   {'; '.join(legs)}", dim=True)
     text = passage.text.strip()
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rstrip() + " ..."
-    out.print(Text(visible("\n".join(f"   {line}" for line in shown.splitlines()))), "")
+    say("\n".join(f"   {line}" for line in shown.splitlines()) + "\n")
 
 
 def _as_json(hit: PassageHit) -> dict[str, Any]:

@@ -78,9 +78,9 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def say(text: str) -> None:
-    """A line of plain text on standard output."""
-    sys.stdout.write(visible(text) + "\n")
+def say(text: str, *, err: bool = False, **style: Any) -> None:
+    """A line on standard output or error; `style` is that of click, and goes where no terminal is."""
+    typer.secho(visible(text), err=err, **style)
 
 
 def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) -> None:
