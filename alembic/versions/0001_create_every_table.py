@@ -23,6 +23,16 @@ FULL_TEXT_SQL = (
     'CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages BEGIN INSERT INTO messages_fts(rowid, content, scope) VALUES (new.id, coalesce(new.segmented, new.content), new.scope); END',
     "CREATE TRIGGER messages_fts_delete AFTER DELETE ON messages BEGIN INSERT INTO messages_fts(messages_fts, rowid, content, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.content), old.scope); END",
     "CREATE TRIGGER messages_fts_update AFTER UPDATE ON messages WHEN old.content IS NOT new.content OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO messages_fts(messages_fts, rowid, content, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.content), old.scope); INSERT INTO messages_fts(rowid, content, scope) VALUES (new.id, coalesce(new.segmented, new.content), new.scope); END",
+    'CREATE VIEW summaries_fts_source(id, content, scope) AS SELECT id, coalesce(segmented, content), scope FROM summaries',
+    'CREATE VIRTUAL TABLE summaries_fts USING fts5(content, scope, content=\'summaries_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
+    'CREATE TRIGGER summaries_fts_insert AFTER INSERT ON summaries BEGIN INSERT INTO summaries_fts(rowid, content, scope) VALUES (new.id, coalesce(new.segmented, new.content), new.scope); END',
+    "CREATE TRIGGER summaries_fts_delete AFTER DELETE ON summaries BEGIN INSERT INTO summaries_fts(summaries_fts, rowid, content, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.content), old.scope); END",
+    "CREATE TRIGGER summaries_fts_update AFTER UPDATE ON summaries WHEN old.content IS NOT new.content OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO summaries_fts(summaries_fts, rowid, content, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.content), old.scope); INSERT INTO summaries_fts(rowid, content, scope) VALUES (new.id, coalesce(new.segmented, new.content), new.scope); END",
+    'CREATE VIEW key_facts_fts_source(id, fact, scope) AS SELECT id, coalesce(segmented, fact), scope FROM key_facts',
+    'CREATE VIRTUAL TABLE key_facts_fts USING fts5(fact, scope, content=\'key_facts_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
+    'CREATE TRIGGER key_facts_fts_insert AFTER INSERT ON key_facts BEGIN INSERT INTO key_facts_fts(rowid, fact, scope) VALUES (new.id, coalesce(new.segmented, new.fact), new.scope); END',
+    "CREATE TRIGGER key_facts_fts_delete AFTER DELETE ON key_facts BEGIN INSERT INTO key_facts_fts(key_facts_fts, rowid, fact, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.fact), old.scope); END",
+    "CREATE TRIGGER key_facts_fts_update AFTER UPDATE ON key_facts WHEN old.fact IS NOT new.fact OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO key_facts_fts(key_facts_fts, rowid, fact, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.fact), old.scope); INSERT INTO key_facts_fts(rowid, fact, scope) VALUES (new.id, coalesce(new.segmented, new.fact), new.scope); END",
     'CREATE VIEW chunks_fts_source(id, context, text, scope) AS SELECT id, context, coalesce(segmented, text), scope FROM chunks',
     'CREATE VIRTUAL TABLE chunks_fts USING fts5(context, text, scope, content=\'chunks_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
     'CREATE TRIGGER chunks_fts_insert AFTER INSERT ON chunks BEGIN INSERT INTO chunks_fts(rowid, context, text, scope) VALUES (new.id, new.context, coalesce(new.segmented, new.text), new.scope); END',
@@ -34,7 +44,7 @@ FULL_TEXT_SQL = (
     "CREATE TRIGGER graph_entities_fts_delete AFTER DELETE ON graph_entities BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); END",
     "CREATE TRIGGER graph_entities_fts_update AFTER UPDATE ON graph_entities WHEN old.name IS NOT new.name OR old.summary IS NOT new.summary OR old.scope IS NOT new.scope OR old.segmented IS NOT new.segmented BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); INSERT INTO graph_entities_fts(rowid, name, summary, scope) VALUES (new.id, coalesce(new.segmented, new.name), new.summary, new.scope); END",
 )
-FULL_TEXT_TABLES = ('messages_fts', 'chunks_fts', 'graph_entities_fts')
+FULL_TEXT_TABLES = ('messages_fts', 'summaries_fts', 'key_facts_fts', 'chunks_fts', 'graph_entities_fts')
 
 
 def upgrade() -> None:
@@ -151,6 +161,18 @@ def upgrade() -> None:
     op.create_index('ix_jobs_parent', 'jobs', ['parent_id', 'state'], unique=False)
     op.create_index('uq_jobs_child', 'jobs', ['parent_id', 'kind', 'dedupe_key'], unique=True, sqlite_where=sa.text('parent_id IS NOT NULL AND dedupe_key IS NOT NULL'))
     op.create_index('uq_jobs_live', 'jobs', ['namespace', 'kind', 'dedupe_key'], unique=True, sqlite_where=sa.text("state IN ('pending', 'running', 'waiting')"))
+    op.create_table('model_replies',
+    sa.Column('namespace', sa.Text(), nullable=False),
+    sa.Column('key', sa.Text(), nullable=False),
+    sa.Column('model', sa.Text(), nullable=False),
+    sa.Column('reply', sa.Text(), nullable=False),
+    sa.Column('prompt_tokens', sa.Integer(), nullable=False),
+    sa.Column('completion_tokens', sa.Integer(), nullable=False),
+    sa.Column('unusable', sa.Integer(), server_default=sa.text('0'), nullable=False),
+    sa.Column('created_at', sa.Integer(), nullable=False),
+    sa.PrimaryKeyConstraint('namespace', 'key', name=op.f('pk_model_replies'))
+    )
+    op.create_index(op.f('ix_model_replies_created_at'), 'model_replies', ['created_at'], unique=False)
     op.create_table('periodic_runs',
     sa.Column('kind', sa.Text(), nullable=False),
     sa.Column('period', sa.Integer(), nullable=False),
@@ -376,6 +398,8 @@ def upgrade() -> None:
     sa.Column('first_message_id', sa.Integer(), nullable=True),
     sa.Column('last_message_id', sa.Integer(), nullable=True),
     sa.Column('token_estimate', sa.Integer(), nullable=False),
+    sa.Column('segmented', sa.Text(), nullable=True),
+    sa.Column('scope', sa.Text(), nullable=False),
     sa.Column('created_at', sa.Integer(), nullable=False),
     sa.ForeignKeyConstraint(['conversation_id'], ['conversations.id'], name=op.f('fk_summaries_conversation_id_conversations'), ondelete='CASCADE'),
     sa.ForeignKeyConstraint(['first_message_id'], ['messages.id'], name=op.f('fk_summaries_first_message_id_messages'), ondelete='SET NULL'),
@@ -383,6 +407,7 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('id', name=op.f('pk_summaries')),
     sqlite_autoincrement=True
     )
+    op.create_index('ix_summaries_conversation_id', 'summaries', ['conversation_id'], unique=False)
     op.create_index(op.f('ix_summaries_namespace_conversation_id_id'), 'summaries', ['namespace', 'conversation_id', 'id'], unique=False)
     op.create_table('zeph_corrections',
     sa.Column('id', sa.Integer(), nullable=False),
@@ -411,6 +436,40 @@ def upgrade() -> None:
     sa.ForeignKeyConstraint(['correction_id'], ['zeph_corrections.id'], name=op.f('fk_correction_embeddings_correction_id_zeph_corrections'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('correction_id', 'collection', name=op.f('pk_correction_embeddings'))
     )
+    op.create_table('key_facts',
+    sa.Column('id', sa.Integer(), nullable=False),
+    sa.Column('namespace', sa.Text(), nullable=False),
+    sa.Column('conversation_id', sa.Integer(), nullable=False),
+    sa.Column('summary_id', sa.Integer(), nullable=False),
+    sa.Column('fact', sa.Text(), nullable=False),
+    sa.Column('segmented', sa.Text(), nullable=True),
+    sa.Column('scope', sa.Text(), nullable=False),
+    sa.Column('content_hash', sa.Text(), nullable=False),
+    sa.Column('created_at', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['conversation_id'], ['conversations.id'], name=op.f('fk_key_facts_conversation_id_conversations'), ondelete='CASCADE'),
+    sa.ForeignKeyConstraint(['summary_id'], ['summaries.id'], name=op.f('fk_key_facts_summary_id_summaries'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_key_facts')),
+    sa.UniqueConstraint('namespace', 'content_hash', name=op.f('uq_key_facts_namespace_content_hash')),
+    sqlite_autoincrement=True
+    )
+    op.create_index(op.f('ix_key_facts_conversation_id'), 'key_facts', ['conversation_id'], unique=False)
+    op.create_index(op.f('ix_key_facts_summary_id'), 'key_facts', ['summary_id'], unique=False)
+    op.create_table('summary_embeddings',
+    sa.Column('summary_id', sa.Integer(), nullable=False),
+    sa.Column('collection', sa.Text(), nullable=False),
+    sa.Column('windows', sa.Integer(), nullable=False),
+    sa.Column('created_at', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['summary_id'], ['summaries.id'], name=op.f('fk_summary_embeddings_summary_id_summaries'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('summary_id', 'collection', name=op.f('pk_summary_embeddings'))
+    )
+    op.create_table('key_fact_embeddings',
+    sa.Column('key_fact_id', sa.Integer(), nullable=False),
+    sa.Column('collection', sa.Text(), nullable=False),
+    sa.Column('windows', sa.Integer(), nullable=False),
+    sa.Column('created_at', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['key_fact_id'], ['key_facts.id'], name=op.f('fk_key_fact_embeddings_key_fact_id_key_facts'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('key_fact_id', 'collection', name=op.f('pk_key_fact_embeddings'))
+    )
     for statement in FULL_TEXT_SQL:
         op.execute(statement)
 
@@ -422,11 +481,17 @@ def downgrade() -> None:
             op.execute(f"DROP TRIGGER {name}_{event}")
         op.execute(f"DROP TABLE {name}")
         op.execute(f"DROP VIEW {name}_source")
+    op.drop_table('key_fact_embeddings')
+    op.drop_table('summary_embeddings')
+    op.drop_index(op.f('ix_key_facts_summary_id'), table_name='key_facts')
+    op.drop_index(op.f('ix_key_facts_conversation_id'), table_name='key_facts')
+    op.drop_table('key_facts')
     op.drop_table('correction_embeddings')
     op.drop_index(op.f('ix_zeph_corrections_namespace_skill_name_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_namespace_session_id_id'), table_name='zeph_corrections')
     op.drop_table('zeph_corrections')
     op.drop_index(op.f('ix_summaries_namespace_conversation_id_id'), table_name='summaries')
+    op.drop_index('ix_summaries_conversation_id', table_name='summaries')
     op.drop_table('summaries')
     op.drop_table('message_embeddings')
     op.drop_index(op.f('ix_graph_edge_sources_message_id'), table_name='graph_edge_sources')
@@ -463,6 +528,8 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_response_cache_expires_at'), table_name='response_cache')
     op.drop_table('response_cache')
     op.drop_table('periodic_runs')
+    op.drop_index(op.f('ix_model_replies_created_at'), table_name='model_replies')
+    op.drop_table('model_replies')
     op.drop_index('uq_jobs_live', table_name='jobs', sqlite_where=sa.text("state IN ('pending', 'running', 'waiting')"))
     op.drop_index('uq_jobs_child', table_name='jobs', sqlite_where=sa.text('parent_id IS NOT NULL AND dedupe_key IS NOT NULL'))
     op.drop_index('ix_jobs_parent', table_name='jobs')

@@ -118,9 +118,49 @@ summaries = Table(
     _parent("first_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
     _parent("last_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
     Column("token_estimate", Integer, nullable=False),
+    Column("segmented", Text),
+    Column("scope", Text, nullable=False),
     _time("created_at"),
     Index(None, "namespace", "conversation_id", "id"),
+    Index("ix_summaries_conversation_id", "conversation_id"),
     sqlite_autoincrement=True,
+)
+
+summary_embeddings = Table(
+    "summary_embeddings",
+    metadata,
+    Column("summary_id", Integer, ForeignKey("summaries.id", ondelete="CASCADE"), primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("windows", Integer, nullable=False),
+    _time("created_at"),
+)
+
+# Each fact once per namespace, kept with the summary that told it first.
+key_facts = Table(
+    "key_facts",
+    metadata,
+    _id(),
+    _namespace(),
+    _parent("conversation_id", "conversations.id"),
+    _parent("summary_id", "summaries.id"),
+    Column("fact", Text, nullable=False),
+    Column("segmented", Text),
+    Column("scope", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    _time("created_at"),
+    UniqueConstraint("namespace", "content_hash"),
+    Index(None, "conversation_id"),
+    Index(None, "summary_id"),
+    sqlite_autoincrement=True,
+)
+
+key_fact_embeddings = Table(
+    "key_fact_embeddings",
+    metadata,
+    Column("key_fact_id", Integer, ForeignKey("key_facts.id", ondelete="CASCADE"), primary_key=True),
+    Column("collection", Text, primary_key=True),
+    Column("windows", Integer, nullable=False),
+    _time("created_at"),
 )
 
 acp_sessions = Table(
@@ -197,6 +237,21 @@ response_cache = Table(
     _time("expires_at"),
     Index(None, "expires_at"),
     Index(None, "namespace", "embedding_space", "expires_at"),
+)
+
+# What language models answered, kept until the job that asked is done, so that its retries pay nothing.
+model_replies = Table(
+    "model_replies",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("reply", Text, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    _flag("unusable", "0"),
+    _time("created_at"),
+    Index(None, "created_at"),
 )
 
 # ---- documents -----------------------------------------------------------------------------------------------
@@ -545,7 +600,9 @@ def _full_text(name: str, base: str, columns: tuple[str, ...], segmented: str) -
 
 FULL_TEXT_SQL = (
     *_full_text("messages_fts", "messages", ("content", "scope"), "content"),
+    *_full_text("summaries_fts", "summaries", ("content", "scope"), "content"),
+    *_full_text("key_facts_fts", "key_facts", ("fact", "scope"), "fact"),
     *_full_text("chunks_fts", "chunks", ("context", "text", "scope"), "text"),
     *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "scope"), "name"),
 )
-FULL_TEXT_TABLES = ("messages_fts", "chunks_fts", "graph_entities_fts")
+FULL_TEXT_TABLES = ("messages_fts", "summaries_fts", "key_facts_fts", "chunks_fts", "graph_entities_fts")
