@@ -306,6 +306,8 @@ def upgrade() -> None:
     sa.Column('scope', sa.Text(), nullable=False),
     sa.Column('parts', sa.Text(), server_default=sa.text("'[]'"), nullable=False),
     sa.Column('content_hash', sa.Text(), nullable=False),
+    sa.Column('import_key', sa.Text(), nullable=True),
+    sa.Column('embeddable', sa.Integer(), server_default=sa.text('1'), nullable=False),
     sa.Column('agent_visible', sa.Integer(), server_default=sa.text('1'), nullable=False),
     sa.Column('user_visible', sa.Integer(), server_default=sa.text('1'), nullable=False),
     sa.Column('created_at', sa.Integer(), nullable=False),
@@ -322,6 +324,7 @@ def upgrade() -> None:
     op.create_index('ix_messages_conversation_id', 'messages', ['conversation_id'], unique=False)
     op.create_index(op.f('ix_messages_namespace_conversation_id_id'), 'messages', ['namespace', 'conversation_id', 'id'], unique=False)
     op.create_index(op.f('ix_messages_namespace_created_at'), 'messages', ['namespace', 'created_at'], unique=False)
+    op.create_index('uq_messages_import_key', 'messages', ['conversation_id', 'import_key'], unique=True, sqlite_where=sa.text('import_key IS NOT NULL'))
     op.create_table('vector_namespaces',
     sa.Column('collection', sa.Text(), nullable=False),
     sa.Column('namespace', sa.Text(), nullable=False),
@@ -504,6 +507,7 @@ def downgrade() -> None:
     op.drop_index('ix_vector_points_deleted', table_name='vector_points', sqlite_where=sa.text('vector IS NULL'))
     op.drop_table('vector_points')
     op.drop_table('vector_namespaces')
+    op.drop_index('uq_messages_import_key', table_name='messages', sqlite_where=sa.text('import_key IS NOT NULL'))
     op.drop_index(op.f('ix_messages_namespace_created_at'), table_name='messages')
     op.drop_index(op.f('ix_messages_namespace_conversation_id_id'), table_name='messages')
     op.drop_index('ix_messages_conversation_id', table_name='messages')

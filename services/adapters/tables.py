@@ -84,6 +84,10 @@ messages = Table(
     Column("scope", Text, nullable=False),
     Column("parts", Text, nullable=False, server_default=text("'[]'")),
     Column("content_hash", Text, nullable=False),
+    # What an import knows the message by, so that importing it again adds nothing.
+    Column("import_key", Text),
+    # Whether it is to have vectors: decided when it is written, by what it is and by the settings of that time.
+    _flag("embeddable", "1"),
     _flag("agent_visible", "1"),
     _flag("user_visible", "1"),
     _time("created_at"),
@@ -96,6 +100,13 @@ messages = Table(
     Index(None, "namespace", "conversation_id", "id"),
     Index(None, "namespace", "created_at"),
     Index("ix_messages_conversation_id", "conversation_id"),
+    Index(
+        "uq_messages_import_key",
+        "conversation_id",
+        "import_key",
+        unique=True,
+        sqlite_where=text("import_key IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 
