@@ -92,7 +92,7 @@ class Runner:
                     )
                 spec.handler(self._container, run)
                 if not run.ended:
-                    with self._container.database.write() as unit:
+                    with self._container.database.write(durable=False) as unit:
                         run.finish(unit)
             except WorkerStopping:
                 self._container.ledger.release(run)

@@ -101,7 +101,9 @@ class Sqlite:
     def write(self, *, durable: bool = True) -> Iterator[sa.Connection]:
         """One BEGIN IMMEDIATE transaction: committed on exit, rolled back on any error.
 
-        `durable` commits survive power loss; the others only process death, at a fraction of the cost.
+        `durable` commits survive power loss; the others only process death, at a fraction of the cost. Accepting
+        work is durable. Doing it need not be: what a power loss undoes is a suffix of commits, so a job and its
+        effects go together, and the job is done again.
         Never call a model, a network or a parser inside. Raises StorageBusy, SchemaError.
         """
         with _translated(self.path), self._engine(_DURABLE if durable else _QUICK).connect() as connection:

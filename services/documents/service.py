@@ -113,12 +113,26 @@ class IngestionPipeline:
         splitter: SplitterConfig | None = None,
     ) -> Outcome:
         """Store a text as the document `metadata.source`, searchable by keyword at once and by meaning soon after."""
+        texts = [(text, metadata)]
+        return self.add_texts(texts, collection=collection, namespace=namespace, splitter=splitter)[0]
+
+    def add_texts(
+        self,
+        texts: Sequence[tuple[str, DocumentMetadata]],
+        *,
+        collection: str = DEFAULT_COLLECTION,
+        namespace: str = "default",
+        splitter: SplitterConfig | None = None,
+    ) -> list[Outcome]:
+        """Store many texts in one transaction, which costs little more than one of them."""
         config = splitter or SplitterConfig()
-        document = Document(_storable(text), metadata)
-        data = document.content.encode()
-        version = self._version(document, data, config, collection=collection, namespace=namespace)
+        versions = []
+        for text, metadata in texts:
+            document = Document(_storable(text), metadata)
+            data = document.content.encode()
+            versions.append(self._version(document, data, config, collection=collection, namespace=namespace))
         with self._database.write() as unit:
-            return Outcome(self._store(unit, version)["status"])
+            return [Outcome(self._store(unit, version)["status"]) for version in versions]
 
     def remove(
         self, sources: Sequence[str], *, collection: str = DEFAULT_COLLECTION, namespace: str = "default"
@@ -147,7 +161,7 @@ class IngestionPipeline:
             found += sum(isinstance(item, FoundFile) for item in part)
             whole = whole and not any(isinstance(it, RefusedFile) and it.reason == "too_many" for it in part)
             fresh = [item for item in part if _key(item.source, parent) not in known]
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 jobs = [_file_job(item, request, parent) for item in fresh if isinstance(item, FoundFile)]
                 unit.jobs.enqueue(jobs)
                 refused = [item for item in fresh if isinstance(item, RefusedFile)]
@@ -156,7 +170,7 @@ class IngestionPipeline:
         # and what a walk did not reach is not gone.
         if request.prune and found and whole:
             self._prune(request, parent, seen)
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             run.wait_for_children(unit)
 
     def ingest_file(self, run: JobRun) -> None:
@@ -170,11 +184,11 @@ class IngestionPipeline:
         except errors.DocumentError as error:
             status = Outcome.SKIPPED if error.reason in _SKIPPED_REASONS else Outcome.FAILED
             outcome = {"status": status, "source": source, "reason": error.reason, "message": str(error)}
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 run.finish(unit, outcome)
             return
         run.checkpoint()
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             # Another batch may have stored what the file says by now: an older reading must not replace it.
             if _signature(path) != before:
                 raise errors.TransientError(f"{source} changed while it was read", retry_after_seconds=0.5)
@@ -186,13 +200,13 @@ class IngestionPipeline:
         document_id = int(run.payload["document_id"])
         space = self._space(document_id)
         if space is None:
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 run.finish(unit, {"vectors": 0})
             return
         vectors = 0
         while True:
             vectors += self.embed_into(space, document_id, run)
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 # Chunks that came in meanwhile were promised to this job.
                 if not unit.documents.unembedded(document_id, space.collection.physical, limit=1):
                     run.finish(unit, {"vectors": vectors})
@@ -291,7 +305,7 @@ class IngestionPipeline:
         return None if document is None else self._spaces.for_writing(document.collection)
 
     def _prune(self, request: IngestRequest, parent: int, seen: set[str]) -> None:
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             for root in request.paths:
                 # Sources are real paths, and the root may be a link.
                 below = printable(os.path.realpath(root))

@@ -50,7 +50,7 @@ class VectorUpkeep:
             for collection in retired:
                 self._spaces.drop(collection)
             removed += len(graves)
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 unit.collections.exhume([grave.id for grave in graves])
                 for collection in retired:
                     unit.documents.forget_embeddings(collection.physical)
@@ -70,7 +70,7 @@ class VectorUpkeep:
                 waiting = unit.documents.incomplete(name, space.collection.physical, limit=_PER_STEP)
             for _, document_id in waiting:
                 vectors += self._pipeline.embed_into(space, document_id, run)
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 if unit.documents.incomplete(name, space.collection.physical, limit=1):
                     continue
                 unit.collections.activate(space.collection)
@@ -87,7 +87,7 @@ class VectorUpkeep:
             for collection in active:
                 found = self._reconcile(collection, run)
                 missing, orphans = missing + found[0], orphans + found[1]
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             run.finish(unit, {"missing": missing, "orphans": orphans})
 
     def _reconcile(self, collection: Collection, run: JobRun) -> tuple[int, int]:
@@ -104,7 +104,7 @@ class VectorUpkeep:
                     lost.append(chunk_id)
                 for point in points:
                     stored.pop(point, None)
-            with self._database.write() as unit:
+            with self._database.write(durable=False) as unit:
                 unit.documents.unmark_embedded(physical, lost)
                 # A vector whose chunk exists but is not marked yet belongs to a job that is just running.
                 alive = unit.documents.existing_chunks(list(set(stored.values())))
@@ -117,7 +117,7 @@ class VectorUpkeep:
         if embedder is None or embedder.identity.label != collection.identity.label:
             # Jobs for it could only die: `zeph collections reembed` is what it needs.
             return missing, orphans
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             waiting = unit.documents.incomplete(collection.name, physical, limit=_PER_STEP)
             unit.jobs.enqueue(
                 [

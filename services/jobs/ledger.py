@@ -111,7 +111,7 @@ class Ledger:
         if again and job.attempts < self._policy.max_attempts and not job.cancel_requested:
             run_after = now + int(self._delay_seconds(job, error) * 1_000_000)
         name = "cancelled" if isinstance(error, errors.JobCancelled) else type(error).__name__
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             unit.jobs.fail(job, now=now, run_after=run_after, error_type=name, message=_readable(error))
         run.ended = True
         return run_after is None
@@ -155,7 +155,7 @@ class Ledger:
         with self._database.read() as unit:
             if not unit.jobs.lapsed(now=now, limit=1):
                 return 0, 0
-        with self._database.write() as unit:
+        with self._database.write(durable=False) as unit:
             late = unit.jobs.lapsed(now=now, limit=_LAPSED_PER_SWEEP)
             dead = [job for job in late if job.lost_leases + 1 >= self._policy.max_lost_leases]
             for job in late:

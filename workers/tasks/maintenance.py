@@ -32,6 +32,6 @@ def reconcile(container: Container, run: JobRun) -> None:
 def purge_jobs(container: Container, run: JobRun) -> None:
     """Forget jobs that were done long ago. Dead ones stay until somebody purges them."""
     kept = container.settings.jobs.retention_days * _DAY_MICROSECONDS
-    with container.database.write() as unit:
+    with container.database.write(durable=False) as unit:
         count = unit.jobs.purge(finished_before=container.clock.now() - kept, states=(JobState.DONE,))
         run.finish(unit, {"purged": count})
