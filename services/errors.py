@@ -10,6 +10,8 @@
     |   |-- StorageBusy             the database is locked or full
     |   |-- VectorStoreUnavailable  the vector store does not answer
     |   |-- ModelUnavailable        an embedding or language model does not answer
+    |   |   `-- ModelTimeout        ... or not within the time it was given
+    |   |-- ReplyUnusable           a model's reply is cut off or cannot be read
     |   `-- BackPressure            too much work is already queued
     `-- PermanentError              retrying cannot help                  -> dead letter with this reason
         |-- JobCancelled            somebody asked the job to stop
@@ -71,6 +73,14 @@ class ModelUnavailable(TransientError):
     """An embedding or language model does not answer."""
 
 
+class ModelTimeout(ModelUnavailable):
+    """A model took longer than it was given."""
+
+
+class ReplyUnusable(TransientError):
+    """A model's reply is cut off or cannot be read: another try may bring a better one."""
+
+
 class BackPressure(TransientError):
     """Too much work is already queued to accept more."""
 
@@ -92,4 +102,8 @@ class SchemaError(PermanentError):
 
 
 class ModelRejected(PermanentError):
-    """A model refused the request for good."""
+    """A model refused the request for good; `status` is the HTTP status, if there was one."""
+
+    def __init__(self, message: str = "", *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,6 +75,46 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str], *, kind: EmbeddingKind) -> Vector:
         """Rows of shape (len(texts), dimension). Raises ModelUnavailable or ModelRejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One question to a language model.
+
+    `system` is our own words; whatever others wrote goes into `user`, delimited. With a `schema` (JSON Schema) the
+    reply is to be one JSON object of it, which no server guarantees. `max_tokens` bounds the reply;
+    `timeout_seconds` may shorten the configured time, never extend it.
+    """
+
+    system: str
+    user: str
+    schema: Mapping[str, Any] | None = None
+    max_tokens: int = 1_024
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What the model said, and how many tokens were paid for it (0 where the server does not tell)."""
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class LanguageModel(Protocol):
+    """Answers one question at a time, and remembers nothing between them."""
+
+    @property
+    def identity(self) -> str:
+        """`provider/model`: replies of different identities are never taken for one another."""
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """The whole reply, never a cut-off one.
+
+        Raises ModelUnavailable, its kind ModelTimeout, ModelRejected, or ReplyUnusable for a reply that has no text
+        or does not end.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
-import email.utils
-import os
 import time
 
 import numpy as np
 import pytest
 
 from services import errors
-from services.adapters.openai_embedder import OpenAiEmbedder, retry_after_seconds
+from services.adapters.openai_embedder import OpenAiEmbedder
 from services.ports import EmbedderIdentity
 from tests.fake_openai import FakeOpenAi, Reply, hashed
 
@@ -170,24 +168,3 @@ def test_windows_leave_room_for_the_prefix_and_cover_the_text(connect):
 
 def test_no_texts_give_no_rows(connect):
     assert connect().embed([], kind="document").shape == (0, 8)
-
-
-def test_retry_after_is_read_as_seconds_or_date_and_capped():
-    assert retry_after_seconds("2.5") == 2.5
-    assert retry_after_seconds("86400") == 900
-    assert retry_after_seconds("-3") == 0
-    date = email.utils.formatdate(time.time() + 60, usegmt=True)
-    assert retry_after_seconds(date) == pytest.approx(60, abs=3)
-    assert [retry_after_seconds(each) for each in (None, "", "soon", "nan")] == [None] * 4
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_opens_connections_of_its_own(server, connect):
-    embedder = connect()
-    embedder.embed(["x"], kind="document")
-    client = embedder._client
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if embedder._connected() is not client else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert embedder._connected() is client
