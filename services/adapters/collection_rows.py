@@ -14,6 +14,13 @@ from services.adapters.tables import vector_tombstones as v
 from services.embedding.store import Collection, CollectionState, Tombstone
 from services.ports import Clock, EmbedderIdentity
 
+_NEWEST = (
+    sa.select(c)
+    .where(c.c.name == sa.bindparam("wanted"), c.c.state == sa.bindparam("state"))
+    .order_by(c.c.created_at.desc(), c.c.physical)
+    .limit(1)
+)
+
 
 class SqlCollectionRows:
     """Implements `services.embedding.store.CollectionRows` on one connection."""
@@ -24,12 +31,7 @@ class SqlCollectionRows:
 
     def find(self, name: str, state: CollectionState) -> Collection | None:
         """See CollectionRows."""
-        newest = (
-            sa.select(c)
-            .where(c.c.name == name, c.c.state == state)
-            .order_by(c.c.created_at.desc(), c.c.physical)
-        )
-        row = self._connection.execute(newest.limit(1)).first()
+        row = self._connection.execute(_NEWEST, {"wanted": name, "state": state}).first()
         return _collection(row) if row else None
 
     def all(self) -> list[Collection]:

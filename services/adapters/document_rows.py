@@ -30,6 +30,21 @@ _CONTEXT_WEIGHT = 2.0
 _IDS_PER_STATEMENT = 500
 
 
+# The statements of every document's life, built once: building them costs more than running them.
+_COLLECTION_OF = sa.select(d.c.collection).where(d.c.id == sa.bindparam("document"))
+_UNEMBEDDED = (
+    sa.select(c.c.id, c.c.namespace, c.c.document_id, c.c.heading, c.c.text, d.c.title)
+    .join_from(c, d)
+    .where(
+        c.c.document_id == sa.bindparam("document"),
+        ~sa.exists().where(e.c.chunk_id == c.c.id, e.c.collection == sa.bindparam("physical")),
+    )
+    .order_by(c.c.position)
+    .limit(sa.bindparam("limit"))
+)
+_MARK = insert(e).on_conflict_do_nothing()
+
+
 class SqlDocumentRows:
     """Implements `services.documents.store.DocumentRows` on one connection."""
 
@@ -47,6 +62,10 @@ class SqlDocumentRows:
     def get(self, document_id: int) -> StoredDocument | None:
         """See DocumentRows."""
         return next(iter(self._select(d.c.id == document_id)), None)
+
+    def collection_of(self, document_id: int) -> str | None:
+        """See DocumentRows."""
+        return self._connection.execute(_COLLECTION_OF, {"document": document_id}).scalar()
 
     def page(
         self, namespace: str, collection: str | None, *, after: str = "", limit: int = 1_000
@@ -225,14 +244,9 @@ class SqlDocumentRows:
 
     def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
         """See DocumentRows."""
-        rows = self._connection.execute(
-            sa.select(c.c.id, c.c.document_id, c.c.heading, c.c.text, d.c.title)
-            .join_from(c, d)
-            .where(c.c.document_id == document_id, ~_marked(physical))
-            .order_by(c.c.position)
-            .limit(limit)
-        )
-        return [ChunkText(row.id, row.document_id, _embedded_text(row)) for row in rows]
+        values = {"document": document_id, "physical": physical, "limit": limit}
+        rows = self._connection.execute(_UNEMBEDDED, values)
+        return [ChunkText(row.id, row.namespace, row.document_id, _embedded_text(row)) for row in rows]
 
     def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
         """See DocumentRows."""
@@ -254,7 +268,7 @@ class SqlDocumentRows:
             if chunk_id in alive
         ]
         if rows:
-            self._connection.execute(insert(e).on_conflict_do_nothing(), rows)
+            self._connection.execute(_MARK, rows)
         return [chunk_id for chunk_id, _ in windows if chunk_id not in alive]
 
     def forget_embeddings(self, physical: str) -> None:

@@ -92,10 +92,15 @@ class DocumentSearch:
         return Leg("vector", self._weights["vector"], scores)
 
     def _hits(self, fused: list[Fused], namespace: str, limit: int) -> tuple[PassageHit, ...]:
+        hits: list[PassageHit] = []
         # Vectors of deleted chunks may still be there for a moment: what has no row is not a hit.
-        with self._database.read() as unit:
-            passages = unit.documents.passages(namespace, [hit.id for hit in fused])
-        found = (
-            PassageHit(passages[hit.id], hit.score, dict(hit.legs)) for hit in fused if hit.id in passages
-        )
-        return tuple(hit for hit, _ in zip(found, range(limit), strict=False))
+        for start in range(0, len(fused), limit):
+            part = fused[start : start + limit]
+            with self._database.read() as unit:
+                passages = unit.documents.passages(namespace, [hit.id for hit in part])
+            hits += [
+                PassageHit(passages[hit.id], hit.score, dict(hit.legs)) for hit in part if hit.id in passages
+            ]
+            if len(hits) >= limit:
+                break
+        return tuple(hits[:limit])

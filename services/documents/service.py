@@ -219,24 +219,26 @@ class IngestionPipeline:
         while True:
             run.checkpoint()
             with self._database.read() as unit:
-                document = unit.documents.get(document_id)
                 chunks = unit.documents.unembedded(document_id, physical, limit=_CHUNKS_PER_CALL)
-            if document is None or not chunks:
+            if not chunks:
                 return made
-            points, windows = _points(space, document.namespace, chunks)
-            self._spaces.write(space, document.namespace, points)
+            namespace = chunks[0].namespace
+            points, windows = _points(space, namespace, chunks)
+            self._spaces.write(space, namespace, points)
             with self._database.write(durable=False) as unit:
                 gone = set(unit.documents.mark_embedded(physical, windows))
                 orphans = [
-                    (document.namespace, physical, point)
+                    (namespace, physical, point)
                     for chunk_id, count in windows
                     if chunk_id in gone
-                    for point in chunk_point_ids(document.namespace, physical, chunk_id, count)
+                    for point in chunk_point_ids(namespace, physical, chunk_id, count)
                 ]
                 unit.collections.bury(orphans)
                 if orphans:
-                    unit.jobs.enqueue([_removal(document.namespace)])
+                    unit.jobs.enqueue([_removal(namespace)])
             made += len(points)
+            if len(chunks) < _CHUNKS_PER_CALL:
+                return made
 
     # ---- steps -----------------------------------------------------------------------------------------------
 
@@ -301,8 +303,8 @@ class IngestionPipeline:
 
     def _space(self, document_id: int) -> Space | None:
         with self._database.read() as unit:
-            document = unit.documents.get(document_id)
-        return None if document is None else self._spaces.for_writing(document.collection)
+            collection = unit.documents.collection_of(document_id)
+        return None if collection is None else self._spaces.for_writing(collection)
 
     def _prune(self, request: IngestRequest, parent: int, seen: set[str]) -> None:
         with self._database.write(durable=False) as unit:

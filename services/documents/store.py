@@ -59,6 +59,7 @@ class ChunkText:
     """A chunk as the embedder sees it."""
 
     id: int
+    namespace: str
     document_id: int
     text: str
 
@@ -86,6 +87,9 @@ class DocumentRows(Protocol):
 
     def get(self, document_id: int) -> StoredDocument | None:
         """One document, or None."""
+
+    def collection_of(self, document_id: int) -> str | None:
+        """The logical collection of a document, or None."""
 
     def page(
         self, namespace: str, collection: str | None, *, after: str = "", limit: int = 1_000

@@ -40,6 +40,7 @@ class VectorSpaces:
     ) -> None:
         self._database = database
         self._other = other
+        self._ensured: set[str] = set()
         self.store = store
         self.embedder = embedder
 
@@ -123,5 +124,8 @@ class VectorSpaces:
         self.store.upsert(space.collection.physical, namespace, points)
 
     def _ready(self, collection: Collection, embedder: Embedder) -> Space:
-        self.store.ensure_collection(collection.physical, collection.identity.dimension)
+        # Names of physical collections are never used twice, so once is enough.
+        if collection.physical not in self._ensured:
+            self.store.ensure_collection(collection.physical, collection.identity.dimension)
+            self._ensured.add(collection.physical)
         return Space(collection, embedder)
