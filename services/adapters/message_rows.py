@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services import errors
-from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.erasure import Erasure, parts
 from services.adapters.tables import conversations as c
+from services.adapters.tables import jobs
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
-from services.embedding.points import message_point_ids
 from services.ids import ConversationId, MessageId, content_hash, fields_hash
-from services.memory.models import Conversation, Message, MessageFilter, NewMessage, Origin, Role
-from services.memory.store import MessageText
+from services.jobs.models import EMBED_MESSAGES
+from services.memory.models import (
+    Conversation,
+    Forgotten,
+    MemoryStats,
+    Message,
+    MessageFilter,
+    NewMessage,
+    Origin,
+    Role,
+)
+from services.memory.store import MESSAGES_PER_BLOCK, MessageText
 from services.ports import Clock
 from services.retrieval.query import match_expression, segment
 
 log = logging.getLogger(__name__)
 
-# Stays below SQLite's limit on bound parameters whatever the build.
-_IDS_PER_STATEMENT = 500
 _SHOWN_CHARACTERS = 120
+# Weights of who, content, around and scope, measured on conversations of both short and long turns.
+_BM25 = "bm25(messages_fts, 2.0, 1.0, 0.4, 0.0)"
 
 
 class SqlMessageRows:
@@ -35,6 +46,7 @@ class SqlMessageRows:
     def __init__(self, connection: sa.Connection, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
+        self._erasure = Erasure(connection, clock)
 
     # ---- conversations ---------------------------------------------------------------------------------------
 
@@ -66,14 +78,6 @@ class SqlMessageRows:
     def conversations(self, namespace: str, *, after: int = 0, limit: int = 1_000) -> list[Conversation]:
         """See MessageRows."""
         return self._conversations(c.c.namespace == namespace, c.c.id > after, limit=limit)
-
-    def delete_conversation(self, namespace: str, conversation_id: ConversationId) -> int:
-        """See MessageRows."""
-        mine = (m.c.namespace == namespace, m.c.conversation_id == conversation_id)
-        ids = self._connection.execute(sa.select(m.c.id).where(*mine)).scalars().all()
-        erased = self.erase(namespace, [MessageId(message_id) for message_id in ids])
-        self._connection.execute(sa.delete(c).where(c.c.namespace == namespace, c.c.id == conversation_id))
-        return erased
 
     def _conversations(self, *tests: sa.ColumnElement[bool], limit: int = 1) -> list[Conversation]:
         inside = (m.c.conversation_id == c.c.id, m.c.deleted_at.is_(None))
@@ -108,7 +112,7 @@ class SqlMessageRows:
     def get(self, namespace: str, ids: Sequence[MessageId]) -> dict[MessageId, Message]:
         """See MessageRows."""
         found: dict[MessageId, Message] = {}
-        for part in _parts(ids):
+        for part in parts(ids):
             rows = self._connection.execute(
                 sa.select(m).where(m.c.namespace == namespace, m.c.id.in_(part), m.c.deleted_at.is_(None))
             )
@@ -149,42 +153,88 @@ class SqlMessageRows:
         *,
         first: int,
         last: int,
-        role: Role,
-        summary: str,
+        summary: NewMessage,
     ) -> MessageId:
         """See MessageRows."""
+        now = self._clock.now()
         mine = (
             m.c.namespace == namespace,
             m.c.conversation_id == conversation_id,
             m.c.id.between(first, last),
+            m.c.agent_visible == 1,
+            m.c.deleted_at.is_(None),
         )
-        self._connection.execute(
-            sa.update(m).where(*mine).values(agent_visible=0, compacted_at=self._clock.now())
-        )
-        message = NewMessage(role, summary, origin=Origin.SUMMARY, user_visible=False)
-        return self.add(namespace, conversation_id, [message])[0]
+        self._erasure.bury("message", *mine)
+        hidden = sa.update(m).where(*mine).values(agent_visible=0, compacted_at=now)
+        if not self._connection.execute(hidden).rowcount:
+            raise errors.NotFound(
+                f"conversation {conversation_id} has no message from {first} to {last} that the agent sees"
+            )
+        # Made in the moment in which the range was hidden: that is how forgetting finds what retells it.
+        return self.add(namespace, conversation_id, [replace(summary, created_at=now)])[0]
 
     def soft_delete(self, namespace: str, ids: Sequence[MessageId]) -> int:
         """See MessageRows."""
         deleted = 0
-        for part in _parts(ids):
+        for part in parts(ids):
             mine = (m.c.namespace == namespace, m.c.id.in_(part), m.c.deleted_at.is_(None))
+            self._erasure.bury("message", *mine)
             deleted += self._connection.execute(
                 sa.update(m).where(*mine).values(deleted_at=self._clock.now())
             ).rowcount
-            self._bury(part)
-            self._connection.execute(sa.delete(e).where(e.c.message_id.in_(part)))
         return deleted
 
-    def erase(self, namespace: str, ids: Sequence[MessageId]) -> int:
+    def forget(self, namespace: str, ids: Sequence[MessageId]) -> Forgotten:
         """See MessageRows."""
-        erased = 0
-        for part in _parts(ids):
-            mine = (m.c.namespace == namespace, m.c.id.in_(part))
-            own = self._connection.execute(sa.select(m.c.id).where(*mine)).scalars().all()
-            self._bury(own)
-            erased += self._connection.execute(sa.delete(m).where(*mine)).rowcount
-        return erased
+        return self._erasure.messages(namespace, ids)
+
+    def forget_conversation(self, namespace: str, conversation_id: ConversationId) -> Forgotten:
+        """See MessageRows."""
+        return self._erasure.conversation(namespace, conversation_id)
+
+    def forget_everything(self, namespace: str) -> Forgotten:
+        """See MessageRows."""
+        return self._erasure.namespace(namespace)
+
+    def import_keys(self, conversation_id: ConversationId, keys: Sequence[str]) -> set[str]:
+        """See MessageRows."""
+        found: set[str] = set()
+        for part in parts(keys):
+            known = sa.select(m.c.import_key).where(
+                m.c.conversation_id == conversation_id, m.c.import_key.in_(part)
+            )
+            found |= set(self._connection.execute(known).scalars())
+        return found
+
+    def stats(self, namespace: str, physical: str | None) -> MemoryStats:
+        """See MessageRows."""
+        alive = m.c.deleted_at.is_(None)
+        count = sa.func.count()
+        row = self._connection.execute(
+            sa.select(
+                count.filter(alive).label("messages"),
+                count.filter(alive, m.c.agent_visible == 0).label("hidden"),
+                count.filter(~alive).label("deleted"),
+                sa.func.coalesce(sa.func.sum(sa.func.length(m.c.content)).filter(alive), 0).label(
+                    "characters"
+                ),
+                sa.func.min(m.c.created_at).filter(alive).label("oldest_at"),
+                sa.func.max(m.c.created_at).filter(alive).label("newest_at"),
+            ).where(m.c.namespace == namespace)
+        ).one()
+        marked = (
+            sa.select(count)
+            .select_from(e)
+            .join(m)
+            .where(m.c.namespace == namespace, e.c.collection == physical, e.c.windows > 0)
+        )
+        conversations = sa.select(count).select_from(c).where(c.c.namespace == namespace)
+        return MemoryStats(
+            conversations=self._connection.execute(conversations).scalar_one(),
+            embedded=self._connection.execute(marked).scalar_one(),
+            waiting=self.waiting(namespace, physical or ""),
+            **dict(zip(row._fields, row, strict=True)),
+        )
 
     def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
         """See MessageRows."""
@@ -205,10 +255,10 @@ class SqlMessageRows:
         self, namespace: str, query: str, *, limit: int, where: MessageFilter
     ) -> dict[MessageId, float]:
         """See MessageRows."""
-        expression = match_expression(query, scope=message_scope(namespace), columns="content")
+        expression = match_expression(query, scope=message_scope(namespace), columns="who content around")
         if expression is None:
             return {}
-        score: sa.ColumnElement[float] = sa.literal_column("bm25(messages_fts, 1.0, 0.0)")
+        score: sa.ColumnElement[float] = sa.literal_column(_BM25)
         index = sa.table("messages_fts", sa.column("rowid"))
         rows = self._connection.execute(
             sa.select(m.c.id, (-score).label("score"))
@@ -223,33 +273,42 @@ class SqlMessageRows:
     def visible(self, namespace: str, ids: Sequence[MessageId], where: MessageFilter) -> set[MessageId]:
         """See MessageRows."""
         found: set[MessageId] = set()
-        for part in _parts(ids):
+        for part in parts(ids):
             rows = sa.select(m.c.id).where(*_tests(namespace, where), m.c.id.in_(part))
             found |= {MessageId(message_id) for message_id in self._connection.execute(rows).scalars()}
         return found
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 
-    def unembedded(self, physical: str, *, limit: int, after: int = 0) -> list[MessageText]:
+    def namespaces(self) -> Sequence[str]:
         """See MessageRows."""
-        rows = sa.select(m).where(m.c.id > after, *_lacks_vectors(physical)).order_by(m.c.id).limit(limit)
+        embedded = sa.select(jobs.c.namespace).where(jobs.c.kind == EMBED_MESSAGES.name)
+        found = sa.union(sa.select(c.c.namespace), embedded).subquery()
+        return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
+
+    def unembedded(self, namespace: str, block: int, physical: str, *, limit: int) -> list[MessageText]:
+        """See MessageRows."""
+        first = block * MESSAGES_PER_BLOCK
+        inside = (m.c.namespace == namespace, m.c.id.between(first, first + MESSAGES_PER_BLOCK - 1))
+        rows = sa.select(m).where(*inside, *_lacks_vectors(physical)).order_by(m.c.id).limit(limit)
         return [_text(row) for row in self._connection.execute(rows)]
 
-    def texts(self, ids: Sequence[MessageId], physical: str) -> list[MessageText]:
+    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:  # noqa: ARG002 - all are of one name
         """See MessageRows."""
-        found = (
-            self._connection.execute(sa.select(m).where(m.c.id.in_(part), *_lacks_vectors(physical)))
-            for part in _parts(ids)
-        )
-        return [_text(row) for rows in found for row in rows]
+        block = (m.c.id // MESSAGES_PER_BLOCK).label("block")
+        rows = sa.select(m.c.namespace, block).where(*_lacks_vectors(physical)).distinct()
+        found = self._connection.execute(rows.order_by(block, m.c.namespace).limit(limit))
+        return [(row.namespace, row.block) for row in found]
 
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[MessageId, int]]) -> list[MessageId]:
+    def waiting(self, namespace: str | None, physical: str) -> int:
         """See MessageRows."""
-        ids = [message_id for message_id, _ in windows]
-        alive: set[int] = set()
-        for part in _parts(ids):
-            rows = sa.select(m.c.id).where(m.c.id.in_(part), m.c.deleted_at.is_(None))
-            alive |= set(self._connection.execute(rows).scalars())
+        mine = [] if namespace is None else [m.c.namespace == namespace]
+        counted = sa.select(sa.func.count()).select_from(m).where(*mine, *_lacks_vectors(physical))
+        return int(self._connection.execute(counted).scalar_one())
+
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """See MessageRows."""
+        alive = self.existing([message_id for message_id, _ in windows])
         now = self._clock.now()
         marks = [
             {"message_id": message_id, "collection": physical, "windows": count, "created_at": now}
@@ -258,16 +317,37 @@ class SqlMessageRows:
         ]
         if marks:
             self._connection.execute(insert(e).on_conflict_do_nothing(), marks)
-        return [message_id for message_id in ids if message_id not in alive]
+        return [message_id for message_id, _ in windows if message_id not in alive]
 
-    def _bury(self, ids: Sequence[int]) -> None:
-        marks = sa.select(m.c.namespace, e.c.message_id, e.c.collection, e.c.windows).join_from(m, e)
-        buried = [
-            (row.namespace, row.collection, point)
-            for row in self._connection.execute(marks.where(m.c.id.in_(ids)))
-            for point in message_point_ids(row.namespace, row.collection, row.message_id, row.windows)
-        ]
-        SqlCollectionRows(self._connection, self._clock).bury(buried)
+    def embedded_windows(
+        self, namespace: str, physical: str, *, after: int, limit: int
+    ) -> list[tuple[int, int]]:
+        """See MessageRows."""
+        rows = self._connection.execute(
+            sa.select(e.c.message_id, e.c.windows)
+            .join_from(e, m)
+            .where(e.c.collection == physical, m.c.namespace == namespace, e.c.message_id > after)
+            .order_by(e.c.message_id)
+            .limit(limit)
+        )
+        return [(row.message_id, row.windows) for row in rows]
+
+    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
+        """See MessageRows."""
+        for part in parts(ids):
+            self._connection.execute(sa.delete(e).where(e.c.collection == physical, e.c.message_id.in_(part)))
+
+    def forget_embeddings(self, physical: str) -> None:
+        """See MessageRows."""
+        self._connection.execute(sa.delete(e).where(e.c.collection == physical))
+
+    def existing(self, ids: Sequence[int]) -> set[int]:
+        """See MessageRows."""
+        found: set[int] = set()
+        for part in parts(ids):
+            rows = sa.select(m.c.id).where(m.c.id.in_(part), *_may_have_vectors())
+            found |= set(self._connection.execute(rows).scalars())
+        return found
 
 
 def message_scope(namespace: str) -> str:
@@ -293,8 +373,11 @@ def _row(namespace: str, conversation_id: ConversationId, message: NewMessage, n
         # Kept only where the index must hold something else than the content.
         "segmented": cut or (indexed if indexed != message.content else None),
         "scope": message_scope(namespace),
-        "parts": json.dumps([dict(part) for part in message.parts], ensure_ascii=False),
+        # Escaped, because parts may hold what UTF-8 cannot say.
+        "parts": json.dumps([dict(part) for part in message.parts]),
         "content_hash": content_hash(message.content),
+        "import_key": message.import_key,
+        "embeddable": int(message.embeddable),
         "agent_visible": int(message.agent_visible),
         "user_visible": int(message.user_visible),
         "created_at": now if message.created_at is None else message.created_at,
@@ -314,19 +397,21 @@ def _tests(namespace: str, where: MessageFilter) -> list[sa.ColumnElement[bool]]
     return [m.c.namespace == namespace, m.c.deleted_at.is_(None), *wanted]
 
 
+def _may_have_vectors() -> list[sa.ColumnElement[bool]]:
+    return [m.c.deleted_at.is_(None), m.c.agent_visible == 1, m.c.embeddable == 1]
+
+
 def _lacks_vectors(physical: str) -> list[sa.ColumnElement[bool]]:
     marked = sa.exists().where(e.c.message_id == m.c.id, e.c.collection == physical)
-    return [m.c.deleted_at.is_(None), ~marked]
-
-
-def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
-    listed = list(ids)
-    return (listed[at : at + _IDS_PER_STATEMENT] for at in range(0, len(listed), _IDS_PER_STATEMENT))
+    return [*_may_have_vectors(), ~marked]
 
 
 def _text(row: Any) -> MessageText:
+    # Who spoke is part of what is said: the index holds it as well.
     text = f"{row.speaker}: {row.content}" if row.speaker else row.content
-    return MessageText(MessageId(row.id), row.namespace, text)
+    return MessageText(
+        MessageId(row.id), ConversationId(row.conversation_id), Role(row.role), row.created_at, text
+    )
 
 
 def _message(row: Any) -> Message:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from services.ids import point_id
 
 
+def point_ids(kind: str, namespace: str, physical: str, row_id: int, windows: int) -> list[str]:
+    """One id per window of a row. Row ids are never reused, so an old deletion cannot hit a new row."""
+    return [point_id(namespace, physical, kind, str(row_id), str(window)) for window in range(windows)]
+
+
 def chunk_point_ids(namespace: str, physical: str, chunk_id: int, windows: int) -> list[str]:
-    """One id per window of a document chunk. Row ids are never reused, so an old deletion cannot hit a new chunk."""
-    return [point_id(namespace, physical, "chunk", str(chunk_id), str(window)) for window in range(windows)]
+    """One id per window of a document chunk."""
+    return point_ids("chunk", namespace, physical, chunk_id, windows)
 
 
 def message_point_ids(namespace: str, physical: str, message_id: int, windows: int) -> list[str]:
     """One id per window of a message."""
-    return [
-        point_id(namespace, physical, "message", str(message_id), str(window)) for window in range(windows)
-    ]
+    return point_ids("message", namespace, physical, message_id, windows)

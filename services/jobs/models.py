@@ -42,6 +42,8 @@ class JobKind:
 INGEST_BATCH = JobKind("documents.ingest_batch", Queue.INGESTION)
 INGEST_FILE = JobKind("documents.ingest_file", Queue.INGESTION)
 EMBED_DOCUMENT = JobKind("documents.embed_document", Queue.EMBEDDING)
+EMBED_MESSAGES = JobKind("memory.embed_messages", Queue.EMBEDDING)
+EMBED_MISSING = JobKind("memory.embed_missing", Queue.MAINTENANCE)
 REMOVE_VECTORS = JobKind("vectors.remove_deleted", Queue.MAINTENANCE)
 REEMBED = JobKind("vectors.reembed", Queue.MAINTENANCE)
 RECONCILE = JobKind("vectors.reconcile", Queue.MAINTENANCE)

@@ -10,6 +10,8 @@ from typing import Any
 from services import errors
 from services.ids import ConversationId, MessageId
 
+_TOOL_PARTS = frozenset({"tool_use", "tool_result", "tool_output"})
+
 
 class Role(StrEnum):
     """Who speaks."""
@@ -34,7 +36,8 @@ class Origin(StrEnum):
 class NewMessage:
     """A message to be remembered. `created_at` is microseconds, now by default; `parts` is the JSON array beside the text.
 
-    Raises InputError for text that cannot be stored as it is (NUL, lone surrogates).
+    `import_key` names it within its conversation: the same key is stored once. `embeddable` says whether it gets
+    vectors. Raises InputError for text that cannot be stored as it is (NUL, lone surrogates; see `storable`).
     """
 
     role: Role
@@ -45,6 +48,8 @@ class NewMessage:
     agent_visible: bool = True
     user_visible: bool = True
     created_at: int | None = None
+    import_key: str | None = None
+    embeddable: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", _role(self.role))
@@ -101,6 +106,73 @@ class MessageFilter:
     before: int | None = None
     agent_visible: bool | None = True
     user_visible: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingRule:
+    """Which messages are worth a vector.
+
+    Users' always, assistants' from a length on and only if wanted, system prompts never; nor what only carries tool
+    calls and their results, and nothing that is hidden from the agent.
+    """
+
+    assistant: bool = False
+    assistant_min_length: int = 20
+
+    def wants(self, message: NewMessage) -> bool:
+        """Whether this message gets vectors. Lengths are characters."""
+        if not message.agent_visible or not message.content.strip():
+            return False
+        if message.origin is Origin.TOOL or _only_tools(message.parts):
+            return False
+        if message.role is Role.USER or message.origin is Origin.SUMMARY:
+            return True
+        long_enough = len(message.content) >= self.assistant_min_length
+        return message.role is Role.ASSISTANT and self.assistant and long_enough
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a deletion took away, counted. `vectors` are removed by a job soon after."""
+
+    messages: int = 0
+    vectors: int = 0
+    conversations: int = 0
+    summaries: int = 0
+    key_facts: int = 0
+    sessions: int = 0
+    corrections: int = 0
+    cached_responses: int = 0
+    documents: int = 0
+    graph_entities: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """What a namespace remembers. `waiting` messages are to get vectors and have none yet."""
+
+    conversations: int
+    messages: int
+    hidden: int
+    deleted: int
+    embedded: int
+    waiting: int
+    characters: int
+    oldest_at: int | None
+    newest_at: int | None
+
+
+def storable(text: str) -> tuple[str, int]:
+    """The text as it may be stored, and how many NUL characters were taken out.
+
+    Split surrogate pairs are joined, lone halves become U+FFFD; nothing else changes.
+    """
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.replace("\x00", ""), whole.count("\x00")
+
+
+def _only_tools(parts: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(parts) and all(part.get("kind") in _TOOL_PARTS for part in parts)
 
 
 def _role(value: str) -> Role:

@@ -10,16 +10,35 @@ from typing import Protocol
 from services.embedding.store import CollectionRows
 from services.ids import ConversationId, MessageId
 from services.jobs.store import JobRows
-from services.memory.models import Conversation, Message, MessageFilter, NewMessage, Role
+from services.memory.models import (
+    Conversation,
+    Forgotten,
+    MemoryStats,
+    Message,
+    MessageFilter,
+    NewMessage,
+    Role,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageText:
-    """A message as the embedder sees it."""
+    """A message as the embedder sees it, with what a vector search filters by."""
 
     id: MessageId
-    namespace: str
+    conversation_id: ConversationId
+    role: Role
+    created_at: int
     text: str
+
+
+# One job embeds one block of ids: small enough to share the work, large enough that the ledger stays short.
+MESSAGES_PER_BLOCK = 512
+
+
+def block_of(message_id: int) -> int:
+    """The block that a message is embedded with."""
+    return message_id // MESSAGES_PER_BLOCK
 
 
 class MessageRows(Protocol):
@@ -75,19 +94,33 @@ class MessageRows(Protocol):
         *,
         first: int,
         last: int,
-        role: Role,
-        summary: str,
+        summary: NewMessage,
     ) -> MessageId:
-        """Compact: hide a range of ids from the agent and append a summary that only the agent sees; the new id."""
+        """Compact: hide a range of ids from the agent, with their vectors, and append a summary; the new id.
+
+        Raises NotFound when the range holds nothing that the agent sees.
+        """
 
     def soft_delete(self, namespace: str, ids: Sequence[MessageId]) -> int:
         """Take messages out of every read at once; how many. Their vectors go by tombstones."""
 
-    def erase(self, namespace: str, ids: Sequence[MessageId]) -> int:
-        """Delete rows, index entries, marks and (through tombstones) vectors for good; how many."""
+    def forget(self, namespace: str, ids: Sequence[MessageId]) -> Forgotten:
+        """Erase messages and what tells of them, vectors through tombstones.
 
-    def delete_conversation(self, namespace: str, conversation_id: ConversationId) -> int:
-        """Erase a conversation with everything in it; the number of messages."""
+        That is: summaries and compactions that retell them, corrections made of them, cached responses.
+        """
+
+    def forget_conversation(self, namespace: str, conversation_id: ConversationId) -> Forgotten:
+        """Erase a conversation with all in it, and the sessions that recorded it."""
+
+    def forget_everything(self, namespace: str) -> Forgotten:
+        """Erase every row of a namespace except its jobs, with all vectors."""
+
+    def import_keys(self, conversation_id: ConversationId, keys: Sequence[str]) -> set[str]:
+        """Those of the import keys that the conversation has already."""
+
+    def stats(self, namespace: str, physical: str | None) -> MemoryStats:
+        """What the namespace holds, and how much of it has vectors in this collection."""
 
     def search(
         self, namespace: str, query: str, *, limit: int, where: MessageFilter
@@ -100,14 +133,34 @@ class MessageRows(Protocol):
     def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
         """Add to the access counts and remember when."""
 
-    def unembedded(self, physical: str, *, limit: int, after: int = 0) -> list[MessageText]:
-        """Messages of any namespace behind an id that lack vectors in this collection, oldest first."""
+    def namespaces(self) -> Sequence[str]:
+        """Every namespace that has messages, or had some for which vectors were made lately."""
 
-    def texts(self, ids: Sequence[MessageId], physical: str) -> list[MessageText]:
-        """Those of the ids that exist, are not deleted and lack vectors in this collection."""
+    def unembedded(self, namespace: str, block: int, physical: str, *, limit: int) -> list[MessageText]:
+        """Messages of a block that are to have vectors in this collection and have none, oldest first."""
 
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[MessageId, int]]) -> list[MessageId]:
-        """Record (id, vectors) as done; the ids of messages that are gone."""
+    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
+        """(namespace, block) of blocks with such messages."""
+
+    def waiting(self, namespace: str | None, physical: str) -> int:
+        """How many such messages there are, in one namespace or in all."""
+
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """Record (id, vectors) as done; the ids of messages that are gone or hidden by now."""
+
+    def embedded_windows(
+        self, namespace: str, physical: str, *, after: int, limit: int
+    ) -> list[tuple[int, int]]:
+        """A page of (message id, vectors) behind a message id, in order."""
+
+    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
+        """Forget that these messages have vectors, so that they get them again."""
+
+    def forget_embeddings(self, physical: str) -> None:
+        """Drop the marks of a collection that is gone."""
+
+    def existing(self, ids: Sequence[int]) -> set[int]:
+        """Those of the ids that may have vectors."""
 
 
 class MemoryUnit(Protocol):

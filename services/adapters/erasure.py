@@ -1,0 +1,154 @@
+"""Erasing for good: rows with everything that tells of them, and tombstones for their vectors, in the caller's unit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from services.adapters import tables as t
+from services.adapters.collection_rows import SqlCollectionRows
+from services.embedding.points import point_ids
+from services.memory.models import Forgotten, Origin
+from services.ports import Clock
+
+# Stays below SQLite's limit on bound parameters whatever the build.
+_IDS_PER_STATEMENT = 500
+
+_Id = TypeVar("_Id")
+
+# Kind of row -> the table of its marks. Each mark says how many vectors a row has in a collection.
+_MARKS = {
+    "message": (t.messages, t.message_embeddings),
+    "summary": (t.summaries, t.summary_embeddings),
+    "key_fact": (t.key_facts, t.key_fact_embeddings),
+    "chunk": (t.chunks, t.chunk_embeddings),
+    "correction": (t.zeph_corrections, t.correction_embeddings),
+    "entity": (t.graph_entities, t.entity_embeddings),
+}
+# Work that is under way belongs to the ledger, and vectors go by tombstones.
+_KEPT_TABLES = frozenset({"jobs", "vector_points", "vector_namespaces", "vector_tombstones"})
+
+
+class Erasure:
+    """Deletes messages, conversations and namespaces on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    def bury(self, kind: str, *tests: sa.ColumnElement[bool]) -> int:
+        """Note the vectors of these rows as to be removed, and forget that they had any; how many vectors."""
+        rows, marks = _MARKS[kind]
+        row_id = next(column for column in marks.primary_key if column.name != "collection")
+        found = sa.select(rows.c.namespace, row_id, marks.c.collection, marks.c.windows).join_from(
+            rows, marks
+        )
+        points = [
+            (namespace, physical, point)
+            for namespace, found_id, physical, windows in self._connection.execute(found.where(*tests))
+            for point in point_ids(kind, namespace, physical, found_id, windows)
+        ]
+        SqlCollectionRows(self._connection, self._clock).bury(points)
+        buried = sa.select(rows.c.id).where(*tests)
+        self._connection.execute(sa.delete(marks).where(row_id.in_(buried)))
+        return len(points)
+
+    def messages(self, namespace: str, ids: Sequence[int]) -> Forgotten:
+        """Messages, the summaries that retell them, corrections made of them, and every cached response."""
+        counts: Counter[str] = Counter()
+        pending = set(ids)
+        seen: set[int] = set()
+        while pending:
+            # A summary that took the place of a message tells of it, and so does the summary of that one.
+            retold = {found for part in parts(pending) for found in self._retelling(namespace, part)}
+            seen |= pending
+            pending = retold - seen
+        for part in parts(sorted(seen)):
+            counts.update(self._messages(namespace, part))
+        if counts["messages"]:
+            cached = sa.delete(t.response_cache).where(t.response_cache.c.namespace == namespace)
+            counts["cached_responses"] += self._connection.execute(cached).rowcount
+        return Forgotten(**counts)
+
+    def conversation(self, namespace: str, conversation_id: int) -> Forgotten:
+        """A conversation with its messages, summaries and the sessions that recorded it."""
+        m, c, s = t.messages, t.conversations, t.acp_sessions
+        mine = (m.c.namespace == namespace, m.c.conversation_id == conversation_id)
+        ids = self._connection.execute(sa.select(m.c.id).where(*mine)).scalars().all()
+        counts = Counter(asdict(self.messages(namespace, ids)))
+        inside = (
+            t.summaries.c.namespace == namespace,
+            t.summaries.c.conversation_id == conversation_id,
+        )
+        counts.update(self._summaries(*inside))
+        sessions = sa.delete(s).where(s.c.namespace == namespace, s.c.conversation_id == conversation_id)
+        counts["sessions"] += self._connection.execute(sessions).rowcount
+        row = sa.delete(c).where(c.c.namespace == namespace, c.c.id == conversation_id)
+        counts["conversations"] += self._connection.execute(row).rowcount
+        return Forgotten(**counts)
+
+    def namespace(self, namespace: str) -> Forgotten:
+        """Everything of a namespace but its jobs."""
+        vectors = sum(self.bury(kind, rows.c.namespace == namespace) for kind, (rows, _) in _MARKS.items())
+        deleted: Counter[str] = Counter()
+        for table in reversed(t.metadata.sorted_tables):
+            if "namespace" in table.c and table.name not in _KEPT_TABLES:
+                mine = sa.delete(table).where(table.c.namespace == namespace)
+                deleted[table.name] = self._connection.execute(mine).rowcount
+        return Forgotten(
+            messages=deleted["messages"],
+            vectors=vectors,
+            conversations=deleted["conversations"],
+            summaries=deleted["summaries"],
+            key_facts=deleted["key_facts"],
+            sessions=deleted["acp_sessions"],
+            corrections=deleted["zeph_corrections"],
+            cached_responses=deleted["response_cache"],
+            documents=deleted["documents"],
+            graph_entities=deleted["graph_entities"],
+        )
+
+    def _messages(self, namespace: str, ids: Sequence[int]) -> Counter[str]:
+        m, s, z = t.messages, t.summaries, t.zeph_corrections
+        mine = (m.c.namespace == namespace, m.c.id.in_(ids))
+        told = sa.exists().where(
+            *mine,
+            m.c.conversation_id == s.c.conversation_id,
+            m.c.id.between(s.c.first_message_id, s.c.last_message_id),
+        )
+        counts = self._summaries(s.c.namespace == namespace, told)
+        corrections = (z.c.namespace == namespace, z.c.message_id.in_(ids))
+        counts["vectors"] += self.bury("correction", *corrections) + self.bury("message", *mine)
+        counts["corrections"] += self._connection.execute(sa.delete(z).where(*corrections)).rowcount
+        counts["messages"] += self._connection.execute(sa.delete(m).where(*mine)).rowcount
+        return counts
+
+    def _summaries(self, *tests: sa.ColumnElement[bool]) -> Counter[str]:
+        """Delete summaries with the key facts that were drawn from them."""
+        s, k = t.summaries, t.key_facts
+        ids = self._connection.execute(sa.select(s.c.id).where(*tests)).scalars().all()
+        counts: Counter[str] = Counter()
+        for part in parts(ids):
+            facts = k.c.summary_id.in_(part)
+            counts["vectors"] += self.bury("key_fact", facts) + self.bury("summary", s.c.id.in_(part))
+            counts["key_facts"] += self._connection.execute(sa.delete(k).where(facts)).rowcount
+            counts["summaries"] += self._connection.execute(sa.delete(s).where(s.c.id.in_(part))).rowcount
+        return counts
+
+    def _retelling(self, namespace: str, ids: Sequence[int]) -> Iterator[int]:
+        """The messages that took the place of these in a compaction: made in the moment in which these were hidden."""
+        old, new = t.messages.alias(), t.messages.alias()
+        same = (new.c.conversation_id == old.c.conversation_id, new.c.created_at == old.c.compacted_at)
+        found = sa.select(new.c.id).join_from(old, new, sa.and_(*same)).distinct()
+        mine = (old.c.namespace == namespace, old.c.id.in_(ids), new.c.origin == Origin.SUMMARY)
+        yield from self._connection.execute(found.where(*mine)).scalars()
+
+
+def parts(ids: Iterable[_Id]) -> Iterator[list[_Id]]:
+    """The ids in lists that fit into one statement."""
+    listed = list(ids)
+    return (listed[at : at + _IDS_PER_STATEMENT] for at in range(0, len(listed), _IDS_PER_STATEMENT))
