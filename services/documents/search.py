@@ -66,7 +66,9 @@ class DocumentSearch:
         legs: list[Leg] = []
         if mode != "vector":
             legs.append(self._keyword(query, collection, namespace, depth))
-        if mode != "keyword":
+        if mode == "vector" and self._spaces.embedder is None:
+            degraded["vector"] = "embedding.provider is none: there are no vectors to search"
+        elif mode != "keyword":
             try:
                 legs.append(self._vector(query, collection, namespace, depth))
             except (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected) as error:

@@ -26,7 +26,8 @@ def list_documents(
     """Stored documents by source, with chunks and how many of them have vectors."""
     with open_container(context) as container, container.database.read() as unit:
         mine = namespace or container.settings.namespace
-        found = unit.documents.page(mine, collection, after=after, limit=limit)
+        name = collection or container.settings.memory.documents.collection
+        found = unit.documents.page(mine, name, after=after, limit=limit)
     if as_json:
         print_json([asdict(document) for document in found])
         return

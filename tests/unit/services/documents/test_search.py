@@ -129,3 +129,13 @@ def test_the_best_window_of_a_long_chunk_counts_once(container):
     work(container)
     answer = container.documents.search("needle in the hay", collection="zeph_documents", mode="vector")
     assert [hit.passage.source for hit in answer.hits] == ["long"]
+
+
+def test_searching_vectors_only_without_an_embedder_says_why_nothing_is_found(build):
+    container = build(embedding__provider="none")
+    container.ingestion.add_text("some words", DocumentMetadata("one", "text/plain"))
+
+    answer = container.documents.search("words", collection="zeph_documents", mode="vector")
+
+    assert (answer.hits, answer.degraded) == ((), ("vector",))
+    assert "provider is none" in answer.reasons[0]
