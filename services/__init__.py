@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from services.embedding.registry import Embeddable, EmbeddingRegistry
     from services.errors import DocumentError, MemoryError  # noqa: A004 - the public name
     from services.ids import ConversationId, MessageId
+    from services.memory.sessions import AcpSessionInfo, SqliteStore
     from services.memory.tokens import TokenCounter
 
 _HOMES = {
+    "AcpSessionInfo": "memory.sessions",
     "Chunk": "documents.models",
     "Container": "bootstrap",
     "ConversationId": "ids",
@@ -38,12 +40,14 @@ _HOMES = {
     "PdfLoader": "adapters.parsing.pdf",
     "QdrantOps": "adapters.qdrant",
     "SplitterConfig": "documents.models",
+    "SqliteStore": "memory.sessions",
     "TextLoader": "adapters.parsing.text",
     "TextSplitter": "documents.splitter",
     "TokenCounter": "memory.tokens",
 }
 
 __all__ = [
+    "AcpSessionInfo",
     "Chunk",
     "Container",
     "ConversationId",
@@ -59,6 +63,7 @@ __all__ = [
     "PdfLoader",
     "QdrantOps",
     "SplitterConfig",
+    "SqliteStore",
     "TextLoader",
     "TextSplitter",
     "TokenCounter",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from services.documents.service import IngestionPipeline
     from services.documents.upkeep import VectorUpkeep
     from services.embedding.spaces import VectorSpaces
+    from services.memory.sessions import SqliteStore
 
 log = logging.getLogger(__name__)
 
@@ -221,6 +222,19 @@ class Container:
             embedding.tokenizer_path,
             threads=embedding.threads,
             batch_size=embedding.batch_size or minilm.DEFAULT_BATCH_SIZE,
+        )
+
+    # ---- conversations ---------------------------------------------------------------------------------------
+
+    def sessions(self, namespace: str | None = None) -> SqliteStore:
+        """The ACP sessions of a namespace, that of the settings by default."""
+        from services.memory.sessions import SqliteStore
+
+        return SqliteStore(
+            self.database,
+            self.clock,
+            namespace=namespace or self.settings.namespace,
+            title_max_chars=self.settings.memory.sessions.title_max_chars,
         )
 
     # ---- documents -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
+from services.adapters.session_rows import SqlSessionRows
 from services.adapters.sqlite import Sqlite
 from services.ports import Clock
 
@@ -42,6 +43,11 @@ class Unit:
     def messages(self) -> SqlMessageRows:
         """Conversations and messages."""
         return SqlMessageRows(self._connection, self._clock)
+
+    @cached_property
+    def sessions(self) -> SqlSessionRows:
+        """ACP sessions and their events."""
+        return SqlSessionRows(self._connection, self._clock)
 
     @cached_property
     def collections(self) -> SqlCollectionRows:
