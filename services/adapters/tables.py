@@ -81,6 +81,8 @@ messages = Table(
     Column("origin", Text, nullable=False, server_default=text("'user'")),
     Column("content", Text, nullable=False),
     Column("segmented", Text),
+    # The beginnings of the messages before and after it in its session, kept by triggers alone.
+    Column("around", Text, nullable=False, server_default=text("''")),
     Column("scope", Text, nullable=False),
     Column("parts", Text, nullable=False, server_default=text("'[]'")),
     Column("content_hash", Text, nullable=False),
@@ -578,39 +580,91 @@ periodic_runs = Table(
 )
 
 
-def _full_text(name: str, base: str, columns: tuple[str, ...], segmented: str) -> tuple[str, ...]:
+# Messages further apart than this belong to different sessions.
+SESSION_GAP = 3_600 * 1_000_000
+# How much of a neighbour is indexed with a message: a short answer whole, of a long one what it begins with.
+_AROUND_CHARACTERS = 300
+_MONTHS = "January  February March    April    May      June     July     August   SeptemberOctober  November December"
+
+
+def _who(row: str) -> str:
+    """Who spoke and on which day, in words: `Ann 8 May 2023`."""
+    day = f"{row}created_at / 1000000, 'unixepoch'"
+    month = f"rtrim(substr('{_MONTHS}', 9 * strftime('%m', {day}) - 8, 9))"
+    return f"format('%s %d %s %s', {row}speaker, strftime('%d', {day}), {month}, strftime('%Y', {day}))"
+
+
+def _full_text(
+    name: str, base: str, columns: tuple[str, ...], segmented: str, *, once_added: str = ""
+) -> tuple[str, ...]:
     """An FTS5 index over columns of `base`, and the triggers that keep it in step.
 
     Rows whose script has no blanks are indexed by their segmented form instead of the column `segmented` stands for.
+    `once_added` is SQL that a new row needs when it is in the index: the order of two triggers would be undefined.
     """
 
+    def value(row: str, column: str) -> str:
+        if column == "who":
+            return _who(row)
+        return f"coalesce({row}segmented, {row}{column})" if column == segmented else f"{row}{column}"
+
     def values(row: str) -> str:
-        listed = (
-            f"coalesce({row}segmented, {row}{column})" if column == segmented else f"{row}{column}"
-            for column in columns
-        )
-        return ", ".join(listed)
+        return ", ".join(value(row, column) for column in columns)
 
     # Only names written in this file come together here.
     names = ", ".join(columns)
     view = f"SELECT id, {values('')} FROM {base}"  # noqa: S608
     remove = f"INSERT INTO {name}({name}, rowid, {names}) VALUES ('delete', old.id, {values('old.')});"  # noqa: S608
     add = f"INSERT INTO {name}(rowid, {names}) VALUES (new.id, {values('new.')});"  # noqa: S608
-    changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in (*columns, "segmented"))
+    changed = " OR ".join(f"{value('old.', column)} IS NOT {value('new.', column)}" for column in columns)
     # M* keeps the vowel signs of Indic scripts inside their words.
     tokenizer = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
     options = f"content='{name}_source', content_rowid='id', tokenize=\"{tokenizer}\""
     return (
         f"CREATE VIEW {name}_source(id, {names}) AS {view}",
         f"CREATE VIRTUAL TABLE {name} USING fts5({names}, {options})",
-        f"CREATE TRIGGER {name}_insert AFTER INSERT ON {base} BEGIN {add} END",
+        f"CREATE TRIGGER {name}_insert AFTER INSERT ON {base} BEGIN {add} {once_added} END",
         f"CREATE TRIGGER {name}_delete AFTER DELETE ON {base} BEGIN {remove} END",
         f"CREATE TRIGGER {name}_update AFTER UPDATE ON {base} WHEN {changed} BEGIN {remove} {add} END",
     )
 
 
+def _refresh_around(row: str, *, itself: bool) -> str:
+    """SQL that sets `messages.around` of the neighbours of a row that came, changed or went, and of the row itself."""
+
+    def neighbour(of: str, order: str, sign: str) -> str:
+        same = f"s.namespace = {of}namespace AND s.conversation_id = {of}conversation_id AND s.deleted_at IS NULL"
+        return f"(SELECT s.id FROM messages AS s WHERE {same} AND s.id {sign} {of}id ORDER BY s.id {order} LIMIT 1)"  # noqa: S608
+
+    def text_of(order: str, sign: str) -> str:
+        begins = f"substr(coalesce(n.segmented, n.content), 1, {_AROUND_CHARACTERS})"
+        near = f"abs(n.created_at - messages.created_at) <= {SESSION_GAP}"
+        found = neighbour("messages.", order, sign)
+        return f"coalesce((SELECT {begins} FROM messages AS n WHERE n.id = {found} AND {near}), '')"  # noqa: S608
+
+    ids = [neighbour(row, "DESC", "<"), neighbour(row, "ASC", ">"), *([f"{row}id"] if itself else [])]
+    both = f"{text_of('DESC', '<')} || char(10) || {text_of('ASC', '>')}"
+    return f"UPDATE messages SET around = {both} WHERE id IN ({', '.join(ids)});"  # noqa: S608
+
+
+def _around_trigger(name: str, event: str, row: str) -> str:
+    return f"CREATE TRIGGER {name} AFTER {event} ON messages BEGIN {_refresh_around(row, itself=False)} END"
+
+
+_AROUND_SQL = (
+    _around_trigger("messages_around_delete", "DELETE", "old."),
+    _around_trigger("messages_around_update", "UPDATE OF content, segmented, speaker, deleted_at", "new."),
+)
+
 FULL_TEXT_SQL = (
-    *_full_text("messages_fts", "messages", ("content", "scope"), "content"),
+    *_full_text(
+        "messages_fts",
+        "messages",
+        ("who", "content", "around", "scope"),
+        "content",
+        once_added=_refresh_around("new.", itself=True),
+    ),
+    *_AROUND_SQL,
     *_full_text("summaries_fts", "summaries", ("content", "scope"), "content"),
     *_full_text("key_facts_fts", "key_facts", ("fact", "scope"), "fact"),
     *_full_text("chunks_fts", "chunks", ("context", "text", "scope"), "text"),
