@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from services.embedding.registry import Embeddable, EmbeddingRegistry
     from services.errors import DocumentError, MemoryError  # noqa: A004 - the public name
     from services.ids import ConversationId, MessageId
+    from services.memory.service import SemanticMemory
     from services.memory.sessions import AcpSessionInfo, SqliteStore
     from services.memory.tokens import TokenCounter
 
@@ -39,6 +40,7 @@ _HOMES = {
     "MessageId": "ids",
     "PdfLoader": "adapters.parsing.pdf",
     "QdrantOps": "adapters.qdrant",
+    "SemanticMemory": "memory.service",
     "SplitterConfig": "documents.models",
     "SqliteStore": "memory.sessions",
     "TextLoader": "adapters.parsing.text",
@@ -62,6 +64,7 @@ __all__ = [
     "MessageId",
     "PdfLoader",
     "QdrantOps",
+    "SemanticMemory",
     "SplitterConfig",
     "SqliteStore",
     "TextLoader",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from services import errors
 from services.adapters.clock import SystemClock, SystemEntropy
 from services.jobs.ledger import Ledger
-from services.jobs.models import PURGE_JOBS, RECONCILE, RetryPolicy
+from services.jobs.models import EMBED_MISSING, PURGE_JOBS, RECONCILE, RetryPolicy
 from services.jobs.schedule import Periodic, Scheduler
 from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, Publisher, VectorStore
 from services.settings import Settings, load_settings
@@ -27,14 +27,17 @@ if TYPE_CHECKING:
     from services.adapters.sqlite import Sqlite
     from services.documents.search import DocumentSearch
     from services.documents.service import IngestionPipeline
-    from services.documents.upkeep import VectorUpkeep
     from services.embedding.spaces import VectorSpaces
+    from services.embedding.upkeep import VectorUpkeep
+    from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore
+    from services.memory.vectors import MessageVectors
 
 log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
 _RECONCILE_SECONDS = 600
+_BACKFILL_SECONDS = 300
 
 
 def open_container(
@@ -80,8 +83,8 @@ class Container:
         self.close()
 
     def close(self) -> None:
-        """Give back what this process holds: parser child, connections to servers, database."""
-        for name in ("parser", "embedder", "vectors", "sqlite"):
+        """Give back what this process holds: counts, parser child, connections to servers, database."""
+        for name in ("memory", "parser", "embedder", "vectors", "sqlite"):
             # Not every embedder and vector store holds something.
             close = getattr(self.__dict__.pop(name, None), "close", None)
             if close is not None:
@@ -132,7 +135,11 @@ class Container:
     @property
     def periodic(self) -> Sequence[Periodic]:
         """The scheduled kinds with their periods."""
-        return (Periodic(RECONCILE, _RECONCILE_SECONDS), Periodic(PURGE_JOBS, _DAY_SECONDS))
+        return (
+            Periodic(RECONCILE, _RECONCILE_SECONDS),
+            Periodic(EMBED_MISSING, _BACKFILL_SECONDS),
+            Periodic(PURGE_JOBS, _DAY_SECONDS),
+        )
 
     def _ring(self, queue: str, task: str, job_id: int) -> None:
         try:
@@ -237,6 +244,30 @@ class Container:
             title_max_chars=self.settings.memory.sessions.title_max_chars,
         )
 
+    @cached_property
+    def memory(self) -> SemanticMemory:
+        """What agents said: remembered, recalled, forgotten."""
+        from services.memory.access import AccessCounts
+        from services.memory.models import EmbeddingRule
+        from services.memory.service import SemanticMemory
+
+        memory = self.settings.memory
+        return SemanticMemory(
+            self.database,
+            self.message_vectors,
+            AccessCounts(self.database, self.clock),
+            namespace=self.settings.namespace,
+            rule=EmbeddingRule(memory.autosave_assistant, memory.autosave_min_length),
+            history_limit=memory.history_limit,
+        )
+
+    @cached_property
+    def message_vectors(self) -> MessageVectors:
+        """Gives messages their vectors."""
+        from services.memory.vectors import MessageVectors
+
+        return MessageVectors(self.database, self.spaces)
+
     # ---- documents -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -279,9 +310,11 @@ class Container:
     @cached_property
     def upkeep(self) -> VectorUpkeep:
         """Keeps vectors in step with rows."""
-        from services.documents.upkeep import VectorUpkeep
+        from services.embedding.upkeep import VectorUpkeep
+        from services.memory.vectors import COLLECTION
 
-        return VectorUpkeep(self.database, self.spaces, self.ingestion)
+        owners = {COLLECTION: self.message_vectors.owner}
+        return VectorUpkeep(self.database, self.spaces, self.ingestion.owner, owners)
 
 
 def _load(embedder: Embedder) -> None:

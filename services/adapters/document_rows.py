@@ -232,7 +232,7 @@ class SqlDocumentRows:
             SqlCollectionRows(self._connection, self._clock).bury(buried)
             self._connection.execute(sa.delete(c).where(c.c.id.in_(part)))
 
-    def existing_chunks(self, ids: Sequence[int]) -> set[int]:
+    def existing(self, ids: Sequence[int]) -> set[int]:
         """See DocumentRows."""
         found = (
             self._connection.execute(sa.select(c.c.id).where(c.c.id.in_(part))).scalars()
@@ -260,7 +260,7 @@ class SqlDocumentRows:
 
     def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
         """See DocumentRows."""
-        alive = self.existing_chunks([chunk_id for chunk_id, _ in windows])
+        alive = self.existing([chunk_id for chunk_id, _ in windows])
         now = self._clock.now()
         rows = [
             {"chunk_id": chunk_id, "collection": physical, "windows": count, "created_at": now}

@@ -21,6 +21,7 @@ from services.ids import ConversationId, MessageId, content_hash, fields_hash
 from services.jobs.models import EMBED_MESSAGES
 from services.memory.models import (
     Conversation,
+    ConversationName,
     Forgotten,
     MemoryStats,
     Message,
@@ -62,6 +63,15 @@ class SqlMessageRows:
             created = self._connection.execute(same).scalar_one()
         return ConversationId(created)
 
+    def resolve(self, namespace: str, name: ConversationName) -> ConversationId | None:
+        """See MessageRows."""
+        mine = sa.select(c.c.id).where(c.c.namespace == namespace)
+        if name is None:
+            mine = mine.order_by(c.c.id.desc()).limit(1)
+        else:
+            mine = mine.where((c.c.id if isinstance(name, int) else c.c.key) == name)
+        return self._connection.execute(mine).scalar()
+
     def conversation(self, namespace: str, conversation_id: ConversationId) -> Conversation | None:
         """See MessageRows."""
         return next(iter(self._conversations(c.c.namespace == namespace, c.c.id == conversation_id)), None)
@@ -98,7 +108,7 @@ class SqlMessageRows:
         self, namespace: str, conversation_id: ConversationId, messages: Sequence[NewMessage]
     ) -> list[MessageId]:
         """See MessageRows."""
-        if self.conversation(namespace, conversation_id) is None:
+        if self.resolve(namespace, conversation_id) is None:
             raise errors.NotFound(f"namespace {namespace} has no conversation {conversation_id}")
         now = self._clock.now()
         statement = sa.insert(m).returning(m.c.id, sort_by_parameter_order=True)

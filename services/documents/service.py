@@ -28,6 +28,7 @@ from services.documents.store import (
 from services.documents.walk import FoundFile, RefusedFile, walk
 from services.embedding.points import chunk_point_ids
 from services.embedding.spaces import Space, VectorSpaces
+from services.embedding.upkeep import VectorOwner
 from services.ids import content_hash
 from services.jobs.models import EMBED_DOCUMENT, INGEST_BATCH, INGEST_FILE, REMOVE_VECTORS, NewJob
 from services.jobs.run import JobRun
@@ -240,6 +241,17 @@ class IngestionPipeline:
             if len(chunks) < _CHUNKS_PER_CALL:
                 return made
 
+    @property
+    def owner(self) -> VectorOwner:
+        """Chunks, as upkeep sees them."""
+        return VectorOwner(
+            "chunk",
+            "chunk_id",
+            lambda unit: unit.documents,
+            lambda space, _namespace, document_id, run: self.embed_into(space, document_id, run),
+            _embed_job,
+        )
+
     # ---- steps -----------------------------------------------------------------------------------------------
 
     def _read(self, run: JobRun, data: bytes, name: str) -> DocumentVersion | None:
@@ -289,9 +301,7 @@ class IngestionPipeline:
         if changes.removed:
             unit.jobs.enqueue([_removal(version.namespace)])
         if self._spaces.embedder is not None:
-            key = str(changes.document_id)
-            job = NewJob(EMBED_DOCUMENT, {"document_id": changes.document_id}, version.namespace, key, parent)
-            unit.jobs.enqueue([job])
+            unit.jobs.enqueue([_embed_job(version.namespace, changes.document_id, parent)])
         status = Outcome.STORED if changes.added or changes.removed else Outcome.UNCHANGED
         counts = {"chunks": len(version.chunks), "added": changes.added, "kept": changes.kept}
         return {
@@ -365,6 +375,10 @@ def _refusal(refused: RefusedFile, request: IngestRequest, parent: int) -> tuple
         "message": refused.message,
     }
     return _child(refused.source, request, parent), outcome
+
+
+def _embed_job(namespace: str, document_id: int, parent: int | None = None) -> NewJob:
+    return NewJob(EMBED_DOCUMENT, {"document_id": document_id}, namespace, str(document_id), parent)
 
 
 def _removal(namespace: str) -> NewJob:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.documents.models import Chunk, Document, SplitterConfig
-from services.embedding.store import CollectionRows
+from services.embedding.store import CollectionRows, EmbeddedRows
 from services.jobs.store import JobRows
 
 
@@ -79,8 +79,8 @@ class Passage:
     text: str
 
 
-class DocumentRows(Protocol):
-    """The documents and chunks tables."""
+class DocumentRows(EmbeddedRows, Protocol):
+    """The documents and chunks tables; the rows with vectors are chunks, in groups of one document."""
 
     def find(self, namespace: str, collection: str, source: str) -> StoredDocument | None:
         """The stored version of a source, if any."""
@@ -108,34 +108,14 @@ class DocumentRows(Protocol):
     def totals(self, namespace: str) -> Sequence[tuple[str, int, int]]:
         """(collection, documents, chunks) of a namespace."""
 
-    def namespaces(self) -> Sequence[str]:
-        """Every namespace that has documents, or had some for which vectors were made lately."""
-
     def sources_below(self, namespace: str, collection: str, root: str) -> dict[str, int]:
         """Document ids by source, of everything stored from below a folder."""
 
     def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
         """Chunks of the document that have no vectors in this collection, in order."""
 
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
-        """(namespace, document id) of documents in this logical collection with such chunks."""
-
     def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
         """Record (chunk id, vectors) as done; the ids of chunks that no longer exist."""
-
-    def forget_embeddings(self, physical: str) -> None:
-        """Drop the marks of a collection that is gone."""
-
-    def existing_chunks(self, ids: Sequence[int]) -> set[int]:
-        """Those of the ids that exist."""
-
-    def embedded_windows(
-        self, namespace: str, physical: str, *, after: int, limit: int
-    ) -> list[tuple[int, int]]:
-        """A page of (chunk id, vectors) behind a chunk id, in order."""
-
-    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
-        """Forget that these chunks have vectors, so that they get them again."""
 
     def search(self, namespace: str, collection: str, query: str, *, limit: int) -> dict[int, float]:
         """Keyword search: chunk id -> BM25 score, higher is better; any query is valid."""

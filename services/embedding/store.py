@@ -91,3 +91,30 @@ class CollectionDatabase(Protocol):
 
     def read(self) -> AbstractContextManager[CollectionUnit]:
         """One consistent view."""
+
+
+class EmbeddedRows(Protocol):
+    """Rows of one kind that have vectors; `marks` say how many a row has in a collection.
+
+    What one job embeds is a group of rows: a document, a block of messages.
+    """
+
+    def namespaces(self) -> Sequence[str]:
+        """Every namespace that has such rows, or had some for which vectors were made lately."""
+
+    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
+        """(namespace, group) of groups with rows that lack vectors in this collection."""
+
+    def existing(self, ids: Sequence[int]) -> set[int]:
+        """Those of the ids that may have vectors."""
+
+    def embedded_windows(
+        self, namespace: str, physical: str, *, after: int, limit: int
+    ) -> list[tuple[int, int]]:
+        """A page of (row id, vectors) behind a row id, in order."""
+
+    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
+        """Forget that these rows have vectors, so that they get them again."""
+
+    def forget_embeddings(self, physical: str) -> None:
+        """Drop the marks of a collection that is gone."""

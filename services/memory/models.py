@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from services import errors
 from services.ids import ConversationId, MessageId
+
+# A conversation is named by its id or by the caller's own key; None is the latest one.
+ConversationName: TypeAlias = ConversationId | str | None
 
 _TOOL_PARTS = frozenset({"tool_use", "tool_result", "tool_output"})
 
@@ -52,7 +55,7 @@ class NewMessage:
     embeddable: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "role", _role(self.role))
+        object.__setattr__(self, "role", as_role(self.role))
         if "\x00" in self.content:
             raise errors.InputError("a message holds a NUL character, which no text may: remove it")
         try:
@@ -175,7 +178,8 @@ def _only_tools(parts: Sequence[Mapping[str, Any]]) -> bool:
     return bool(parts) and all(part.get("kind") in _TOOL_PARTS for part in parts)
 
 
-def _role(value: str) -> Role:
+def as_role(value: str) -> Role:
+    """The role of that name. Raises InputError."""
     try:
         return Role(value)
     except ValueError:

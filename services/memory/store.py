@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.embedding.store import CollectionRows
+from services.embedding.store import CollectionRows, EmbeddedRows
 from services.ids import ConversationId, MessageId
 from services.jobs.store import JobRows
 from services.memory.models import (
     Conversation,
+    ConversationName,
     Forgotten,
     MemoryStats,
     Message,
@@ -41,13 +42,19 @@ def block_of(message_id: int) -> int:
     return message_id // MESSAGES_PER_BLOCK
 
 
-class MessageRows(Protocol):
-    """The conversations and messages tables. No method sees another namespace's rows."""
+class MessageRows(EmbeddedRows, Protocol):
+    """The conversations and messages tables; the rows with vectors are messages, in blocks of ids.
+
+    No method that is given a namespace sees another one's rows.
+    """
 
     def create_conversation(
         self, namespace: str, *, key: str | None = None, title: str | None = None
     ) -> ConversationId:
         """A new conversation, or the one that has this key already."""
+
+    def resolve(self, namespace: str, name: ConversationName) -> ConversationId | None:
+        """The id of the conversation that is meant (see ConversationName), or None."""
 
     def conversation(self, namespace: str, conversation_id: ConversationId) -> Conversation | None:
         """One conversation, or None."""
@@ -133,34 +140,14 @@ class MessageRows(Protocol):
     def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
         """Add to the access counts and remember when."""
 
-    def namespaces(self) -> Sequence[str]:
-        """Every namespace that has messages, or had some for which vectors were made lately."""
-
     def unembedded(self, namespace: str, block: int, physical: str, *, limit: int) -> list[MessageText]:
         """Messages of a block that are to have vectors in this collection and have none, oldest first."""
-
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
-        """(namespace, block) of blocks with such messages."""
 
     def waiting(self, namespace: str | None, physical: str) -> int:
         """How many such messages there are, in one namespace or in all."""
 
     def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
         """Record (id, vectors) as done; the ids of messages that are gone or hidden by now."""
-
-    def embedded_windows(
-        self, namespace: str, physical: str, *, after: int, limit: int
-    ) -> list[tuple[int, int]]:
-        """A page of (message id, vectors) behind a message id, in order."""
-
-    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
-        """Forget that these messages have vectors, so that they get them again."""
-
-    def forget_embeddings(self, physical: str) -> None:
-        """Drop the marks of a collection that is gone."""
-
-    def existing(self, ids: Sequence[int]) -> set[int]:
-        """Those of the ids that may have vectors."""
 
 
 class MemoryUnit(Protocol):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from workers.tasks import embed, ingest, maintenance
+from workers.tasks import embed, ingest, maintenance, memory
 
-__all__ = ["embed", "ingest", "maintenance"]
+__all__ = ["embed", "ingest", "maintenance", "memory"]

@@ -22,6 +22,8 @@ TASKS = {
     "documents.ingest_file",
     "jobs.purge_finished",
     "jobs.sweep",
+    "memory.embed_messages",
+    "memory.embed_missing",
     "vectors.reconcile",
     "vectors.reembed",
     "vectors.remove_deleted",

@@ -116,7 +116,7 @@ def test_removal_cascades_and_leaves_a_tombstone_for_every_vector(unit):
     unit.documents.mark_embedded("second space", [(first.id, 2)])
     assert unit.documents.remove([changes.document_id]) == 2
     assert unit.documents.get(changes.document_id) is None
-    assert unit.documents.existing_chunks([first.id, second.id]) == set()
+    assert unit.documents.existing([first.id, second.id]) == set()
     assert unit.documents.embedded_windows("default", "space", after=0, limit=9) == []
     graves = unit.collections.tombstones(limit=99)
     assert sorted(it.collection for it in graves) == ["second space"] * 2 + ["space"] * 4
@@ -125,7 +125,7 @@ def test_removal_cascades_and_leaves_a_tombstone_for_every_vector(unit):
 
 def test_many_ids_at_once_are_no_problem(unit):
     ids = list(range(1, 40_000))
-    assert unit.documents.existing_chunks(ids) == set()
+    assert unit.documents.existing(ids) == set()
     assert unit.documents.passages("default", ids) == {}
     assert unit.documents.remove(ids) == 0
 

@@ -1,0 +1,285 @@
+"""Conversation memory: remembering, reading back, compacting, forgetting.
+
+`remember` writes the message and the job that embeds it in one transaction and returns; everything slow happens behind
+it, and nothing that is down can make it fail but the database itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from services import errors
+from services.embedding.store import CollectionState
+from services.ids import DEFAULT_NAMESPACE, ConversationId, MessageId, fields_hash
+from services.memory.access import AccessCounts
+from services.memory.models import (
+    Conversation,
+    ConversationName,
+    EmbeddingRule,
+    Forgotten,
+    MemoryStats,
+    Message,
+    MessageFilter,
+    NewMessage,
+    Origin,
+    Role,
+    as_role,
+    storable,
+)
+from services.memory.pairs import paired
+from services.memory.store import MemoryDatabase, MemoryUnit
+from services.memory.vectors import COLLECTION, MessageVectors, block_jobs, removal_job
+
+log = logging.getLogger(__name__)
+
+_MESSAGES_PER_UNIT = 500
+
+
+class SemanticMemory:
+    """What an agent said and heard. Every method acts on one namespace, the configured one by default."""
+
+    def __init__(
+        self,
+        database: MemoryDatabase,
+        vectors: MessageVectors,
+        access: AccessCounts,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        rule: EmbeddingRule | None = None,
+        history_limit: int = 50,
+    ) -> None:
+        self._database = database
+        self._vectors = vectors
+        self._access = access
+        self._namespace = namespace
+        self._rule = rule or EmbeddingRule()
+        self._history_limit = history_limit
+
+    def close(self) -> None:
+        """Store what is only counted so far."""
+        self._access.close()
+
+    # ---- writing ---------------------------------------------------------------------------------------------
+
+    def remember(
+        self,
+        role: Role | str,
+        content: str,
+        *,
+        conversation: ConversationName = None,
+        speaker: str | None = None,
+        parts: Sequence[Mapping[str, Any]] = (),
+        created_at: int | None = None,
+        agent_visible: bool = True,
+        user_visible: bool = True,
+        origin: Origin | None = None,
+        namespace: str | None = None,
+    ) -> MessageId:
+        """Store a message; found by words at once, by meaning as soon as a worker has embedded it.
+
+        `conversation` is an id, a key (created when new) or None for the latest one (created when there is none).
+        `created_at` is microseconds, now by default. NUL characters are left out and lone surrogates replaced. Raises
+        InputError, NotFound for an unknown id, and StorageBusy; an embedder, vector store or broker that is down
+        only delays the vectors.
+        """
+        message = NewMessage(
+            as_role(role),
+            storable(content)[0],
+            speaker=storable(speaker)[0] if speaker else None,
+            origin=origin,
+            parts=parts,
+            agent_visible=agent_visible,
+            user_visible=user_visible,
+            created_at=created_at,
+        )
+        mine = namespace or self._namespace
+        with self._database.write() as unit:
+            found = _open(unit, mine, conversation)
+            return self._add(unit, mine, found, [message])[0]
+
+    def remember_many(
+        self,
+        conversation: ConversationName,
+        messages: Sequence[NewMessage],
+        *,
+        namespace: str | None = None,
+    ) -> list[MessageId]:
+        """Store messages in order, 500 to a transaction; the ids of those that are new.
+
+        A message with an `import_key` that the conversation has already is left out, so that what was interrupted can
+        be repeated. Raises what `remember` raises.
+        """
+        mine = namespace or self._namespace
+        added: list[MessageId] = []
+        chosen = conversation
+        for at in range(0, len(messages), _MESSAGES_PER_UNIT):
+            part = messages[at : at + _MESSAGES_PER_UNIT]
+            with self._database.write() as unit:
+                chosen = _open(unit, mine, chosen)
+                keys = [message.import_key for message in part if message.import_key is not None]
+                known = unit.messages.import_keys(chosen, keys)
+                added += self._add(unit, mine, chosen, _news(part, known))
+        return added
+
+    def replace_conversation(
+        self,
+        conversation: ConversationId | str,
+        *,
+        first: MessageId,
+        last: MessageId,
+        summary: str,
+        role: Role | str = Role.SYSTEM,
+        namespace: str | None = None,
+    ) -> MessageId:
+        """Compact: hide the messages from `first` to `last` from the agent and put a summary in; its id.
+
+        People still see the messages, and only the agent sees the summary. One transaction. Raises NotFound when
+        the agent sees nothing of that range.
+        """
+        mine = namespace or self._namespace
+        message = NewMessage(as_role(role), storable(summary)[0], origin=Origin.SUMMARY, user_visible=False)
+        with self._database.write() as unit:
+            found = _existing(unit, mine, conversation)
+            new = unit.messages.replace(mine, found, first=first, last=last, summary=self._judged(message))
+            unit.jobs.enqueue([removal_job(mine)])
+            self._ask_for_vectors(unit, mine, [new])
+            return new
+
+    def forget(
+        self,
+        *,
+        messages: Sequence[MessageId] = (),
+        conversation: ConversationId | str | None = None,
+        everything: bool = False,
+        namespace: str | None = None,
+    ) -> Forgotten:
+        """Erase messages, a conversation, or everything of the namespace (documents too); what went, counted.
+
+        Rows, index entries and whatever retells them go in one transaction: summaries, key facts, compactions,
+        corrections, sessions of the conversation, cached responses. Vectors are out of every answer at once and removed
+        by a job. Raises InputError unless exactly one thing is named, and NotFound.
+        """
+        if sum((bool(messages), conversation is not None, everything)) != 1:
+            raise errors.InputError(
+                "nothing is forgotten by guessing: name messages, a conversation or everything"
+            )
+        mine = namespace or self._namespace
+        with self._database.write() as unit:
+            if everything:
+                gone = unit.messages.forget_everything(mine)
+            elif conversation is not None:
+                found = _existing(unit, mine, conversation)
+                gone = unit.messages.forget_conversation(mine, found)
+            else:
+                gone = unit.messages.forget(mine, messages)
+            unit.jobs.enqueue([removal_job(mine)])
+        return gone
+
+    # ---- reading ---------------------------------------------------------------------------------------------
+
+    def history(
+        self,
+        conversation: ConversationName = None,
+        *,
+        limit: int | None = None,
+        agent_visible: bool | None = None,
+        user_visible: bool | None = None,
+        namespace: str | None = None,
+    ) -> list[Message]:
+        """The newest messages of a conversation, oldest first; [] when nothing was remembered yet.
+
+        Visibility None is no filter. Tool calls and results come only in pairs, so that a model accepts the list.
+        Raises NotFound for an unknown conversation.
+        """
+        mine = namespace or self._namespace
+        where = MessageFilter(agent_visible=agent_visible, user_visible=user_visible)
+        wanted = max(1, self._history_limit if limit is None else limit)
+        with self._database.read() as unit:
+            found = (
+                unit.messages.resolve(mine, None)
+                if conversation is None
+                else _existing(unit, mine, conversation)
+            )
+            if found is None:
+                return []
+            return paired(unit.messages.history(mine, found, limit=wanted, where=where))
+
+    def conversations(
+        self, *, after: int = 0, limit: int = 1_000, namespace: str | None = None
+    ) -> list[Conversation]:
+        """A page of conversations in order of id."""
+        with self._database.read() as unit:
+            return unit.messages.conversations(namespace or self._namespace, after=after, limit=limit)
+
+    def stats(self, *, namespace: str | None = None) -> MemoryStats:
+        """What the namespace remembers, and how much of it has vectors."""
+        with self._database.read() as unit:
+            active = unit.collections.find(COLLECTION, CollectionState.ACTIVE)
+            physical = active.physical if active else None
+            return unit.messages.stats(namespace or self._namespace, physical)
+
+    # ---- steps -----------------------------------------------------------------------------------------------
+
+    def _judged(self, message: NewMessage) -> NewMessage:
+        return replace(message, embeddable=message.embeddable and self._rule.wants(message))
+
+    def _add(
+        self, unit: MemoryUnit, namespace: str, conversation: ConversationId, messages: Sequence[NewMessage]
+    ) -> list[MessageId]:
+        judged = [self._judged(message) for message in messages]
+        ids = unit.messages.add(namespace, conversation, judged)
+        wanted = [found for found, message in zip(ids, judged, strict=True) if message.embeddable]
+        self._ask_for_vectors(unit, namespace, wanted)
+        return ids
+
+    def _ask_for_vectors(self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]) -> None:
+        if not ids or not self._vectors.wanted:
+            return
+        try:
+            unit.jobs.enqueue(block_jobs(namespace, ids))
+        except errors.BackPressure as error:
+            # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
+            log.warning("message_waits_for_backfill reason=%s", error)
+
+
+def import_key(message: NewMessage, occurrence: int) -> str:
+    """What an import knows a message by: what it says, who says it and when, and which repetition of that it is."""
+    when = "" if message.created_at is None else str(message.created_at)
+    return fields_hash(message.role, message.speaker or "", when, message.content, str(occurrence))
+
+
+def _news(messages: Sequence[NewMessage], known: set[str]) -> list[NewMessage]:
+    fresh = []
+    for message in messages:
+        if message.import_key is None or message.import_key not in known:
+            fresh.append(message)
+            known |= {message.import_key} if message.import_key is not None else set()
+    return fresh
+
+
+def _open(unit: MemoryUnit, namespace: str, conversation: ConversationName) -> ConversationId:
+    """The conversation of that name, made if it may be: the parent exists before its first message."""
+    found = unit.messages.resolve(namespace, conversation)
+    if found is not None:
+        return found
+    if isinstance(conversation, int):
+        raise _unknown(namespace, conversation)
+    if conversation == "":
+        raise errors.InputError(
+            "the key of a conversation is empty: name it, or leave it out for the latest one"
+        )
+    return unit.messages.create_conversation(namespace, key=conversation)
+
+
+def _existing(unit: MemoryUnit, namespace: str, conversation: ConversationId | str) -> ConversationId:
+    found = unit.messages.resolve(namespace, conversation)
+    if found is None:
+        raise _unknown(namespace, conversation)
+    return found
+
+
+def _unknown(namespace: str, conversation: ConversationId | str) -> errors.NotFound:
+    return errors.NotFound(f"namespace {namespace} has no conversation {conversation}")
