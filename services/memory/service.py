@@ -31,6 +31,7 @@ from services.memory.models import (
 )
 from services.memory.pairs import paired
 from services.memory.store import MemoryDatabase, MemoryUnit
+from services.memory.summaries import summary_job_if_due
 from services.memory.vectors import COLLECTION, MessageVectors, block_jobs, removal_job
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class SemanticMemory:
         namespace: str = DEFAULT_NAMESPACE,
         rule: EmbeddingRule | None = None,
         history_limit: int = 50,
+        summarize_after: int = 0,
     ) -> None:
         self._database = database
         self._vectors = vectors
@@ -57,6 +59,7 @@ class SemanticMemory:
         self._namespace = namespace
         self._rule = rule or EmbeddingRule()
         self._history_limit = history_limit
+        self._summarize_after = summarize_after
 
     def close(self) -> None:
         """Store what is only counted so far."""
@@ -233,6 +236,7 @@ class SemanticMemory:
         ids = unit.messages.add(namespace, conversation, judged)
         wanted = [found for found, message in zip(ids, judged, strict=True) if message.embeddable]
         self._ask_for_vectors(unit, namespace, wanted)
+        self._ask_for_summary(unit, namespace, conversation)
         return ids
 
     def _ask_for_vectors(self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]) -> None:
@@ -243,6 +247,15 @@ class SemanticMemory:
         except errors.BackPressure as error:
             # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
             log.warning("message_waits_for_backfill reason=%s", error)
+
+
+    def _ask_for_summary(self, unit: MemoryUnit, namespace: str, conversation: ConversationId) -> None:
+        job = summary_job_if_due(unit, namespace, conversation, self._summarize_after)
+        try:
+            unit.jobs.enqueue([job] if job else [])
+        except errors.BackPressure as error:
+            # The next message asks again.
+            log.warning("summary_waits_for_next_message reason=%s", error)
 
 
 def import_key(message: NewMessage, occurrence: int) -> str:

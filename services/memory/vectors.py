@@ -86,6 +86,14 @@ class MessageVectors:
             unit.jobs.enqueue([block_job(namespace, block) for namespace, block in blocks])
         return waiting, len(blocks)
 
+    def waiting(self) -> int:
+        """Messages of all namespaces that should have vectors in the active collection and have none."""
+        if not self.wanted:
+            return 0
+        with self._database.read() as unit:
+            active = unit.collections.find(COLLECTION, CollectionState.ACTIVE)
+            return unit.messages.waiting(None, active.physical if active else "")
+
     def _embed(self, space: Space, namespace: str, block: int, run: JobRun) -> tuple[int, int]:
         physical = space.collection.physical
         made = rejected = 0

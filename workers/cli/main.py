@@ -14,13 +14,17 @@ import typer
 
 from services import errors
 from workers.cli import (
+    chat,
     collections,
     config,
     database,
     documents,
     evaluate,
+    history,
     ingest,
     jobs,
+    memory,
+    remember,
     search,
     status,
     worker,
@@ -35,10 +39,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("ingest")(ingest.ingest)
+app.command("remember")(remember.remember)
+app.command("history")(history.history)
 app.command("search")(search.search)
 app.command("status")(status.status)
 app.command("worker")(worker.worker)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(memory.app, name="memory")
+app.add_typer(chat.app, name="chat")
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(database.app, name="db")

@@ -8,18 +8,23 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+
+from services import errors
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from services.bootstrap import Container
+    from services.ids import ConversationId
+    from services.memory.models import ConversationName
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _PIPE_WIDTH = 400
+_LONGEST_ID = 18
 
 EXIT_FAILURES = 1
 EXIT_USAGE = 2
@@ -33,6 +38,13 @@ Namespace = Annotated[
 Collection = Annotated[
     str | None,
     typer.Option("--collection", "-c", help="Document collection; default: memory.documents.collection."),
+]
+
+Conversation = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation", help="Its key, or its id as id:7; default: the latest or the obvious one."
+    ),
 ]
 
 
@@ -55,6 +67,16 @@ def open_container(context: typer.Context) -> Iterator[Container]:
         publisher = CeleryPublisher(create_app(settings))
     with Container(settings, publisher=publisher) as container:
         yield container
+
+
+def conversation_name(value: str | None) -> ConversationName:
+    """What --conversation means. Raises InputError."""
+    prefix, _, number = (value or "").partition(":")
+    if prefix != "id":
+        return value
+    if not number.isdecimal() or len(number) > _LONGEST_ID:
+        raise errors.InputError(f"conversation is {value!r}: use a key, or an id such as id:7")
+    return cast("ConversationId", int(number))
 
 
 def print_json(value: Any) -> None:
