@@ -18,7 +18,7 @@ from services.adapters.clock import SystemClock, SystemEntropy
 from services.jobs.ledger import Ledger
 from services.jobs.models import EMBED_MISSING, PURGE_JOBS, RECONCILE, RetryPolicy
 from services.jobs.schedule import Periodic, Scheduler
-from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, Publisher, VectorStore
+from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, LanguageModel, Publisher, VectorStore
 from services.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from services.embedding.upkeep import VectorUpkeep
     from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore
+    from services.memory.summaries import Summarizer
+    from services.memory.summary_search import SummarySearch
+    from services.memory.tokens import TokenCounter
     from services.memory.vectors import MessageVectors
 
 log = logging.getLogger(__name__)
@@ -84,7 +87,7 @@ class Container:
 
     def close(self) -> None:
         """Give back what this process holds: counts, parser child, connections to servers, database."""
-        for name in ("memory", "parser", "embedder", "vectors", "sqlite"):
+        for name in ("memory", "parser", "language_model", "embedder", "vectors", "sqlite"):
             # Not every embedder and vector store holds something.
             close = getattr(self.__dict__.pop(name, None), "close", None)
             if close is not None:
@@ -231,6 +234,24 @@ class Container:
             batch_size=embedding.batch_size or minilm.DEFAULT_BATCH_SIZE,
         )
 
+    # ---- language model --------------------------------------------------------------------------------------
+
+    @cached_property
+    def language_model(self) -> LanguageModel | None:
+        """The configured language model; None when the provider is none."""
+        llm = self.settings.llm
+        if llm.provider == "none":
+            return None
+        from services.adapters.openai_chat import OpenAiChat
+
+        return OpenAiChat(
+            llm.base_url,
+            llm.api_key.get_secret_value(),
+            llm.model,
+            timeout_seconds=llm.timeout_secs,
+            connect_seconds=llm.connect_timeout_secs,
+        )
+
     # ---- conversations ---------------------------------------------------------------------------------------
 
     def sessions(self, namespace: str | None = None) -> SqliteStore:
@@ -259,6 +280,8 @@ class Container:
             namespace=self.settings.namespace,
             rule=EmbeddingRule(memory.autosave_assistant, memory.autosave_min_length),
             history_limit=memory.history_limit,
+            # Without a language model there is nobody to write them.
+            summarize_after=0 if self.settings.llm.provider == "none" else memory.summarization_threshold,
         )
 
     @cached_property
@@ -267,6 +290,36 @@ class Container:
         from services.memory.vectors import MessageVectors
 
         return MessageVectors(self.database, self.spaces)
+
+    @cached_property
+    def tokens(self) -> TokenCounter:
+        """Counts tokens, with the configured margin."""
+        from services.memory.tokens import TokenCounter
+
+        return TokenCounter(safety_margin=self.settings.memory.token_safety_margin)
+
+    @cached_property
+    def summarizer(self) -> Summarizer:
+        """Writes summaries of conversations and the facts in them."""
+        from services.memory.summaries import Summarizer, SummaryLimits
+
+        memory, llm = self.settings.memory, self.settings.llm
+        limits = SummaryLimits(
+            threshold=memory.summarization_threshold,
+            context_tokens=llm.context_tokens,
+            timeout_seconds=llm.timeout_secs,
+            duplicate_similarity=memory.key_fact_similarity,
+            redact=memory.redact_credentials,
+        )
+        return Summarizer(self.database, self.spaces, self.language_model, self.tokens, self.clock, limits)
+
+    @cached_property
+    def summaries(self) -> SummarySearch:
+        """Finds summaries and key facts again."""
+        from services.memory.summary_search import SummarySearch
+
+        threshold = self.settings.memory.cross_session_score_threshold
+        return SummarySearch(self.database, self.spaces, score_threshold=threshold)
 
     # ---- documents -------------------------------------------------------------------------------------------
 
@@ -313,7 +366,7 @@ class Container:
         from services.embedding.upkeep import VectorUpkeep
         from services.memory.vectors import COLLECTION
 
-        owners = {COLLECTION: self.message_vectors.owner}
+        owners = {COLLECTION: self.message_vectors.owner, **self.summarizer.owners}
         return VectorUpkeep(self.database, self.spaces, self.ingestion.owner, owners)
 
 

@@ -289,6 +289,9 @@ class MemorySettings(Section):
     cross_session_score_threshold: float = Field(
         default=0.35, ge=0, le=1, description="Similarity from which another session's summary is used."
     )
+    key_fact_similarity: float = Field(
+        default=0.95, ge=0, le=1, description="Similarity from which a key fact counts as known already."
+    )
     token_safety_margin: float = Field(default=1.0, ge=1, le=10, description="Factor on every token count.")
     redact_credentials: bool = Field(
         default=True, description="Replace keys and passwords before models see them."
@@ -379,6 +382,12 @@ class LlmSettings(Section):
     timeout_secs: float = Field(default=60.0, gt=0, le=3_600, description="Time for one reply.")
     connect_timeout_secs: float = Field(
         default=5.0, gt=0, le=300, description="Time for reaching the server."
+    )
+    context_tokens: int = Field(
+        default=16_384,
+        ge=8_192,
+        le=10_000_000,
+        description="Tokens of question and reply that the model holds.",
     )
     response_cache_enabled: bool = Field(
         default=False, description="Answer repeated requests from the database."

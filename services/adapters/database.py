@@ -13,8 +13,10 @@ from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
+from services.adapters.reply_rows import SqlReplyRows
 from services.adapters.session_rows import SqlSessionRows
 from services.adapters.sqlite import Sqlite
+from services.adapters.summary_rows import SqlKeyFactRows, SqlSummaryRows
 from services.ports import Clock
 
 Ring = Callable[[str, str, int], None]
@@ -48,6 +50,21 @@ class Unit:
     def sessions(self) -> SqlSessionRows:
         """ACP sessions and their events."""
         return SqlSessionRows(self._connection, self._clock)
+
+    @cached_property
+    def summaries(self) -> SqlSummaryRows:
+        """Summaries of conversations."""
+        return SqlSummaryRows(self._connection, self._clock)
+
+    @cached_property
+    def key_facts(self) -> SqlKeyFactRows:
+        """What summaries found worth knowing."""
+        return SqlKeyFactRows(self._connection, self._clock)
+
+    @cached_property
+    def replies(self) -> SqlReplyRows:
+        """Kept replies of language models."""
+        return SqlReplyRows(self._connection, self._clock)
 
     @cached_property
     def collections(self) -> SqlCollectionRows:

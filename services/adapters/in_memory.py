@@ -8,8 +8,18 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from services import errors
 from services.adapters import vectors
-from services.ports import EmbedderIdentity, EmbeddingKind, Filter, PayloadValue, Point, ScoredPoint
+from services.ports import (
+    ChatReply,
+    ChatRequest,
+    EmbedderIdentity,
+    EmbeddingKind,
+    Filter,
+    PayloadValue,
+    Point,
+    ScoredPoint,
+)
 
 if TYPE_CHECKING:
     from services.ports import Vector
@@ -88,6 +98,26 @@ class HashEmbedder:
                 row[0] = 1.0
         unit: Vector = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return unit
+
+
+class ScriptedModel:
+    """A language model that says what it was given, in order; an error among it is raised. It keeps the questions."""
+
+    identity = "fake/scripted"
+
+    def __init__(self, *replies: str | Exception) -> None:
+        self._replies = list(replies)
+        self.requests: list[ChatRequest] = []
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """The next reply. Raises ModelRejected when there is none left."""
+        self.requests.append(request)
+        if not self._replies:
+            raise errors.ModelRejected("the script has no further reply")
+        reply = self._replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return ChatReply(reply)
 
 
 class InMemoryVectorStore:

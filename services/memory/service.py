@@ -248,7 +248,6 @@ class SemanticMemory:
             # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
             log.warning("message_waits_for_backfill reason=%s", error)
 
-
     def _ask_for_summary(self, unit: MemoryUnit, namespace: str, conversation: ConversationId) -> None:
         job = summary_job_if_due(unit, namespace, conversation, self._summarize_after)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from services.embedding.store import CollectionRows, EmbeddedRows
 from services.ids import ConversationId, MessageId
@@ -20,6 +20,9 @@ from services.memory.models import (
     NewMessage,
     Role,
 )
+
+if TYPE_CHECKING:
+    from services.memory.summary_store import SummaryRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,10 @@ class MemoryUnit(Protocol):
     @property
     def messages(self) -> MessageRows:
         """Conversations and messages."""
+
+    @property
+    def summaries(self) -> SummaryRows:
+        """Summaries of conversations."""
 
     @property
     def collections(self) -> CollectionRows:

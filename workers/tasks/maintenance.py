@@ -30,8 +30,10 @@ def reconcile(container: Container, run: JobRun) -> None:
 
 @job(PURGE_JOBS)
 def purge_jobs(container: Container, run: JobRun) -> None:
-    """Forget jobs that were done long ago. Dead ones stay until somebody purges them."""
+    """Forget jobs that were done long ago, and model replies nobody used. Dead jobs stay until somebody purges them."""
     kept = container.settings.jobs.retention_days * _DAY_MICROSECONDS
+    before = container.clock.now() - kept
     with container.database.write(durable=False) as unit:
-        count = unit.jobs.purge(finished_before=container.clock.now() - kept, states=(JobState.DONE,))
+        count = unit.jobs.purge(finished_before=before, states=(JobState.DONE,))
+        unit.replies.purge(before=before)
         run.finish(unit, {"purged": count})

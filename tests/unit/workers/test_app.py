@@ -24,6 +24,8 @@ TASKS = {
     "jobs.sweep",
     "memory.embed_messages",
     "memory.embed_missing",
+    "memory.embed_summary",
+    "memory.summarize",
     "vectors.reconcile",
     "vectors.reembed",
     "vectors.remove_deleted",

@@ -1,0 +1,279 @@
+"""The SQL of summaries and key facts."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services.adapters.erasure import Erasure, parts
+from services.adapters.tables import (
+    jobs,
+    key_fact_embeddings,
+    key_facts,
+    messages,
+    summaries,
+    summary_embeddings,
+)
+from services.ids import ConversationId, content_hash, fields_hash
+from services.jobs.models import EMBED_SUMMARY
+from services.memory.summary_store import KeyFact, RowText, Summary
+from services.ports import Clock
+from services.retrieval.query import match_expression, segment
+
+
+class _TextRows:
+    """Implements `services.memory.summary_store.TextRows` for one table, its text column and its marks."""
+
+    _rows: sa.Table
+    _text: sa.Column[str]
+    _group: sa.Column[int]
+    _marks: sa.Table
+    _mark_id: sa.Column[int]
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    def namespaces(self) -> Sequence[str]:
+        """See EmbeddedRows."""
+        embedded = sa.select(jobs.c.namespace).where(jobs.c.kind == EMBED_SUMMARY.name)
+        found = sa.union(sa.select(self._rows.c.namespace), embedded).subquery()
+        return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
+
+    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:  # noqa: ARG002 - all are of one name
+        """See EmbeddedRows."""
+        group = self._group.label("group")
+        rows = sa.select(self._rows.c.namespace, group).where(self._lacks_vectors(physical)).distinct()
+        return [(row[0], row[1]) for row in self._connection.execute(rows.order_by(group).limit(limit))]
+
+    def existing(self, ids: Sequence[int]) -> set[int]:
+        """See EmbeddedRows."""
+        found: set[int] = set()
+        for part in parts(ids):
+            rows = sa.select(self._rows.c.id).where(self._rows.c.id.in_(part))
+            found |= set(self._connection.execute(rows).scalars())
+        return found
+
+    def embedded_windows(
+        self, namespace: str, physical: str, *, after: int, limit: int
+    ) -> list[tuple[int, int]]:
+        """See EmbeddedRows."""
+        rows = self._connection.execute(
+            sa.select(self._mark_id, self._marks.c.windows)
+            .join_from(self._marks, self._rows)
+            .where(
+                self._marks.c.collection == physical,
+                self._rows.c.namespace == namespace,
+                self._mark_id > after,
+            )
+            .order_by(self._mark_id)
+            .limit(limit)
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
+        """See EmbeddedRows."""
+        for part in parts(ids):
+            mine = (self._marks.c.collection == physical, self._mark_id.in_(part))
+            self._connection.execute(sa.delete(self._marks).where(*mine))
+
+    def forget_embeddings(self, physical: str) -> None:
+        """See EmbeddedRows."""
+        self._connection.execute(sa.delete(self._marks).where(self._marks.c.collection == physical))
+
+    def unembedded(self, namespace: str, group: int, physical: str) -> list[RowText]:
+        """See TextRows."""
+        mine = (self._rows.c.namespace == namespace, self._group == group)
+        rows = sa.select(self._rows.c.id, self._rows.c.conversation_id, self._text).where(
+            *mine, self._lacks_vectors(physical)
+        )
+        found = self._connection.execute(rows.order_by(self._rows.c.id))
+        return [RowText(row[0], ConversationId(row[1]), row[2]) for row in found]
+
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> set[int]:
+        """See TextRows."""
+        ids = {row_id for row_id, _ in windows}
+        alive = self.existing(sorted(ids))
+        now = self._clock.now()
+        marks = [
+            {self._mark_id.name: row_id, "collection": physical, "windows": count, "created_at": now}
+            for row_id, count in windows
+            if row_id in alive
+        ]
+        if marks:
+            self._connection.execute(insert(self._marks).on_conflict_do_nothing(), marks)
+        return ids - alive
+
+    def search(
+        self, namespace: str, query: str, *, limit: int, exclude: ConversationId | None = None
+    ) -> dict[int, float]:
+        """See TextRows."""
+        name = f"{self._rows.name}_fts"
+        expression = match_expression(query, scope=_scope(namespace), columns=self._text.name)
+        if expression is None:
+            return {}
+        score: sa.ColumnElement[float] = sa.literal_column(f"bm25({name}, 1.0, 0.0)")
+        index = sa.table(name, sa.column("rowid"))
+        tests = [self._rows.c.namespace == namespace]
+        tests += [] if exclude is None else [self._rows.c.conversation_id != exclude]
+        rows = self._connection.execute(
+            sa.select(self._rows.c.id, (-score).label("score"))
+            .join_from(index, self._rows, self._rows.c.id == index.c.rowid)
+            .where(sa.text(f"{name} MATCH :expression").bindparams(expression=expression))
+            .where(*tests)
+            .order_by(score, self._rows.c.id)
+            .limit(limit)
+        )
+        return {row.id: row.score for row in rows}
+
+    def _lacks_vectors(self, physical: str) -> sa.ColumnElement[bool]:
+        return ~sa.exists().where(self._mark_id == self._rows.c.id, self._marks.c.collection == physical)
+
+    def _found(self, namespace: str, ids: Sequence[int]) -> list[Any]:
+        rows: list[Any] = []
+        for part in parts(ids):
+            mine = (self._rows.c.namespace == namespace, self._rows.c.id.in_(part))
+            rows += self._connection.execute(sa.select(self._rows).where(*mine))
+        return rows
+
+
+class SqlSummaryRows(_TextRows):
+    """Implements `services.memory.summary_store.SummaryRows` on one connection."""
+
+    _rows = summaries
+    _text = summaries.c.content
+    _group = summaries.c.id
+    _marks = summary_embeddings
+    _mark_id = summary_embeddings.c.summary_id
+
+    def add(
+        self,
+        namespace: str,
+        conversation_id: ConversationId,
+        content: str,
+        *,
+        first: int | None,
+        last: int | None,
+        token_estimate: int,
+        created_at: int | None = None,
+    ) -> int:
+        """See SummaryRows."""
+        row = {
+            "namespace": namespace,
+            "conversation_id": conversation_id,
+            "content": content,
+            "first_message_id": first,
+            "last_message_id": last,
+            "token_estimate": token_estimate,
+            "segmented": segment(content),
+            "scope": _scope(namespace),
+            "created_at": self._clock.now() if created_at is None else created_at,
+        }
+        return int(
+            self._connection.execute(sa.insert(summaries).values(row).returning(summaries.c.id)).scalar_one()
+        )
+
+    def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Summary]:
+        """See SummaryRows."""
+        return {row.id: _summary(row) for row in self._found(namespace, ids)}
+
+    def of(self, namespace: str, conversation_id: ConversationId) -> list[Summary]:
+        """See SummaryRows."""
+        mine = sa.select(summaries).where(*self._mine(namespace, conversation_id))
+        return [_summary(row) for row in self._connection.execute(mine.order_by(summaries.c.id))]
+
+    def cursor(self, namespace: str, conversation_id: ConversationId) -> int:
+        """See SummaryRows."""
+        last = sa.select(sa.func.max(summaries.c.last_message_id))
+        return self._connection.execute(last.where(*self._mine(namespace, conversation_id))).scalar() or 0
+
+    def is_due(self, namespace: str, conversation_id: ConversationId, threshold: int) -> bool:
+        """See SummaryRows."""
+        behind = sa.select(messages.c.id).where(
+            messages.c.namespace == namespace,
+            messages.c.conversation_id == conversation_id,
+            messages.c.id > self.cursor(namespace, conversation_id),
+            messages.c.deleted_at.is_(None),
+        )
+        # One look into the index, however long the conversation is.
+        beyond = behind.order_by(messages.c.id).offset(threshold).limit(1)
+        return self._connection.execute(beyond).scalar() is not None
+
+    def _mine(self, namespace: str, conversation_id: ConversationId) -> tuple[sa.ColumnElement[bool], ...]:
+        return summaries.c.namespace == namespace, summaries.c.conversation_id == conversation_id
+
+
+class SqlKeyFactRows(_TextRows):
+    """Implements `services.memory.summary_store.KeyFactRows` on one connection."""
+
+    _rows = key_facts
+    _text = key_facts.c.fact
+    _group = key_facts.c.summary_id
+    _marks = key_fact_embeddings
+    _mark_id = key_fact_embeddings.c.key_fact_id
+
+    def add(
+        self, namespace: str, conversation_id: ConversationId, summary_id: int, facts: Sequence[str]
+    ) -> list[int]:
+        """See KeyFactRows."""
+        added: list[int] = []
+        for fact in facts:
+            row = {
+                "namespace": namespace,
+                "conversation_id": conversation_id,
+                "summary_id": summary_id,
+                "fact": fact,
+                "segmented": segment(fact),
+                "scope": _scope(namespace),
+                "content_hash": _fact_hash(fact),
+                "created_at": self._clock.now(),
+            }
+            new = insert(key_facts).values(row).on_conflict_do_nothing().returning(key_facts.c.id)
+            found = self._connection.execute(new).scalar()
+            added += [] if found is None else [found]
+        return added
+
+    def get(self, namespace: str, ids: Sequence[int]) -> dict[int, KeyFact]:
+        """See KeyFactRows."""
+        return {
+            row.id: KeyFact(
+                row.id, ConversationId(row.conversation_id), row.summary_id, row.fact, row.created_at
+            )
+            for row in self._found(namespace, ids)
+        }
+
+    def remove(self, namespace: str, ids: Sequence[int]) -> int:
+        """See KeyFactRows."""
+        removed = 0
+        for part in parts(ids):
+            mine = (key_facts.c.namespace == namespace, key_facts.c.id.in_(part))
+            Erasure(self._connection, self._clock).bury("key_fact", *mine)
+            removed += self._connection.execute(sa.delete(key_facts).where(*mine)).rowcount
+        return removed
+
+
+def _scope(namespace: str) -> str:
+    """One word of digits for a namespace, which no stemmer changes."""
+    return f"{int(fields_hash('summaries', namespace)[:15], 16):d}"
+
+
+def _fact_hash(fact: str) -> str:
+    """Equal for facts that differ in case, spacing or the full stop alone."""
+    words = unicodedata.normalize("NFKC", fact).casefold().split()
+    return content_hash(" ".join(words).rstrip(".。"))
+
+
+def _summary(row: Any) -> Summary:
+    return Summary(
+        row.id,
+        ConversationId(row.conversation_id),
+        row.content,
+        row.first_message_id,
+        row.last_message_id,
+        row.token_estimate,
+        row.created_at,
+    )

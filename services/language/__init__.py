@@ -1,0 +1,1 @@
+"""Language models, for whoever asks them: how untrusted text goes in, and how unreliable text comes out."""
