@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from services.ids import ConversationId, MessageId
     from services.memory.service import SemanticMemory
     from services.memory.sessions import AcpSessionInfo, SqliteStore
+    from services.memory.snapshot import MemorySnapshot
     from services.memory.tokens import TokenCounter
 
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "EmbeddingRegistry": "embedding.registry",
     "IngestionPipeline": "documents.service",
     "MemoryError": "errors",
+    "MemorySnapshot": "memory.snapshot",
     "MessageId": "ids",
     "PdfLoader": "adapters.parsing.pdf",
     "QdrantOps": "adapters.qdrant",
@@ -61,6 +63,7 @@ __all__ = [
     "EmbeddingRegistry",
     "IngestionPipeline",
     "MemoryError",
+    "MemorySnapshot",
     "MessageId",
     "PdfLoader",
     "QdrantOps",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from services.embedding.upkeep import VectorUpkeep
     from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore
+    from services.memory.snapshot import MemorySnapshot
     from services.memory.summaries import Summarizer
     from services.memory.summary_search import SummarySearch
     from services.memory.tokens import TokenCounter
@@ -320,6 +321,13 @@ class Container:
 
         threshold = self.settings.memory.cross_session_score_threshold
         return SummarySearch(self.database, self.spaces, score_threshold=threshold)
+
+    @cached_property
+    def snapshots(self) -> MemorySnapshot:
+        """Exports and imports memory as files."""
+        from services.memory.snapshot import MemorySnapshot
+
+        return MemorySnapshot(self.database)
 
     # ---- documents -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import NewType
+from typing import Any, NewType
 
 import blake3
 
@@ -20,6 +20,11 @@ def content_hash(data: bytes | str) -> str:
     """BLAKE3 of the bytes (text as UTF-8), 64 hexadecimal digits."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return blake3.blake3(raw).hexdigest()
+
+
+def new_hasher() -> Any:
+    """A BLAKE3 that takes a long text in pieces: `update(bytes)`, then `hexdigest()`."""
+    return blake3.blake3()
 
 
 def fields_hash(*fields: str) -> str:

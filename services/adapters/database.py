@@ -15,6 +15,7 @@ from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
 from services.adapters.reply_rows import SqlReplyRows
 from services.adapters.session_rows import SqlSessionRows
+from services.adapters.snapshot_rows import SqlSnapshotRows
 from services.adapters.sqlite import Sqlite
 from services.adapters.summary_rows import SqlKeyFactRows, SqlSummaryRows
 from services.ports import Clock
@@ -65,6 +66,11 @@ class Unit:
     def replies(self) -> SqlReplyRows:
         """Kept replies of language models."""
         return SqlReplyRows(self._connection, self._clock)
+
+    @cached_property
+    def snapshots(self) -> SqlSnapshotRows:
+        """Whole rows, for export and import."""
+        return SqlSnapshotRows(self._connection, self._clock)
 
     @cached_property
     def collections(self) -> SqlCollectionRows:

@@ -1,0 +1,126 @@
+"""The SQL of snapshots: whole rows of a namespace, read in order and written under new ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services.adapters.summary_rows import SqlSummaryRows
+from services.adapters.tables import conversations as c
+from services.adapters.tables import messages as m
+from services.adapters.tables import summaries as s
+from services.adapters.tables import zeph_corrections as z
+from services.ids import ConversationId, MessageId
+from services.memory.snapshot import FIELDS, Record, StoredMessage, message_identity
+from services.ports import Clock
+
+_PER_PAGE = 500
+_FLAGS = ("agent_visible", "user_visible", "embeddable")
+
+
+class SqlSnapshotRows:
+    """Implements `services.memory.snapshot.SnapshotRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    def conversations(self, namespace: str) -> Iterator[Record]:
+        """See SnapshotRows."""
+        return self._rows("conversation", c, c.c.namespace == namespace)
+
+    def messages(self, namespace: str, conversation_id: int) -> Iterator[Record]:
+        """See SnapshotRows."""
+        for record in self._rows("message", m, *_inside(namespace, conversation_id)):
+            yield record | {name: bool(record[name]) for name in _FLAGS}
+
+    def summaries(self, namespace: str, conversation_id: int) -> list[Record]:
+        """See SnapshotRows."""
+        mine = (s.c.namespace == namespace, s.c.conversation_id == conversation_id)
+        return list(self._rows("summary", s, *mine))
+
+    def corrections(self, namespace: str) -> Iterator[Record]:
+        """See SnapshotRows."""
+        return self._rows("correction", z, z.c.namespace == namespace)
+
+    def born_at(self, namespace: str, created_at: int) -> list[tuple[ConversationId, str | None]]:
+        """See SnapshotRows."""
+        same = (c.c.namespace == namespace, c.c.created_at == created_at)
+        rows = self._connection.execute(sa.select(c.c.id, c.c.key).where(*same).order_by(c.c.id))
+        return [(ConversationId(row.id), row.key) for row in rows]
+
+    def stored_messages(self, namespace: str, conversation_id: ConversationId) -> list[StoredMessage]:
+        """See SnapshotRows."""
+        return [
+            StoredMessage(MessageId(record["id"]), message_identity(record), record["import_key"])
+            for record in self._rows("message", m, *_inside(namespace, conversation_id))
+        ]
+
+    def add_conversation(self, namespace: str, conversation: Record) -> tuple[ConversationId, bool]:
+        """See SnapshotRows."""
+        row = conversation | {"namespace": namespace}
+        row.pop("id")
+        statement = sa.insert(c).returning(c.c.id)
+        holder = sa.select(c.c.id).where(c.c.namespace == namespace, c.c.key == row["key"])
+        taken = row["key"] is not None and self._connection.execute(holder).first() is not None
+        if taken:
+            row["key"] = None
+        return ConversationId(self._connection.execute(statement, row).scalar_one()), taken
+
+    def restore(self, states: Sequence[tuple[MessageId, Record]]) -> None:
+        """See SnapshotRows."""
+        names = ("compacted_at", "last_accessed_at", "access_count")
+        rows = [
+            {"message": message_id, **{f"new_{name}": record[name] for name in names}}
+            for message_id, record in states
+            if any(record[name] for name in names)
+        ]
+        if rows:
+            restored = sa.update(m).where(m.c.id == sa.bindparam("message"))
+            values: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in names}
+            self._connection.execute(restored.values(values), rows)
+
+    def add_summaries(
+        self, namespace: str, conversation_id: ConversationId, summaries: Sequence[Record]
+    ) -> None:
+        """See SnapshotRows."""
+        rows = SqlSummaryRows(self._connection, self._clock)
+        for summary in summaries:
+            rows.add(
+                namespace,
+                conversation_id,
+                summary["content"],
+                first=summary["first_message_id"],
+                last=summary["last_message_id"],
+                token_estimate=summary["token_estimate"],
+                created_at=summary["created_at"],
+            )
+
+    def add_correction(self, namespace: str, correction: Record) -> bool:
+        """See SnapshotRows."""
+        row = correction | {"namespace": namespace}
+        # Equal in everything but when it was retired, which happens later.
+        same = [z.c[name].is_not_distinct_from(value) for name, value in row.items() if name != "retired_at"]
+        if self._connection.execute(sa.select(z.c.id).where(*same)).first() is not None:
+            return False
+        added = insert(z).values(row).on_conflict_do_nothing()
+        return self._connection.execute(added).rowcount == 1
+
+    def _rows(self, kind: str, table: sa.Table, *tests: sa.ColumnElement[bool]) -> Iterator[Record]:
+        columns = [table.c[name] for name in FIELDS[kind]]
+        after = 0
+        while True:
+            page = sa.select(table.c.id.label("row_id"), *columns).where(*tests, table.c.id > after)
+            rows: Sequence[Any] = self._connection.execute(page.order_by(table.c.id).limit(_PER_PAGE)).all()
+            for row in rows:
+                yield {name: getattr(row, name) for name in FIELDS[kind]}
+            if len(rows) < _PER_PAGE:
+                return
+            after = rows[-1].row_id
+
+
+def _inside(namespace: str, conversation_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return m.c.namespace == namespace, m.c.conversation_id == conversation_id, m.c.deleted_at.is_(None)
