@@ -40,6 +40,12 @@ _SHOWN_CHARACTERS = 120
 # Weights of who, content, around and scope, measured on conversations of both short and long turns.
 _BM25 = "bm25(messages_fts, 2.0, 1.0, 0.4, 0.0)"
 
+# Built once: every message that is remembered needs them.
+_MINE = sa.select(c.c.id).where(c.c.namespace == sa.bindparam("namespace"))
+_LATEST = _MINE.order_by(c.c.id.desc()).limit(1)
+_BY_ID = _MINE.where(c.c.id == sa.bindparam("name"))
+_BY_KEY = _MINE.where(c.c.key == sa.bindparam("name"))
+
 
 class SqlMessageRows:
     """Implements `services.memory.store.MessageRows` on one connection."""
@@ -65,12 +71,12 @@ class SqlMessageRows:
 
     def resolve(self, namespace: str, name: ConversationName) -> ConversationId | None:
         """See MessageRows."""
-        mine = sa.select(c.c.id).where(c.c.namespace == namespace)
         if name is None:
-            mine = mine.order_by(c.c.id.desc()).limit(1)
+            found = self._connection.execute(_LATEST, {"namespace": namespace})
         else:
-            mine = mine.where((c.c.id if isinstance(name, int) else c.c.key) == name)
-        return self._connection.execute(mine).scalar()
+            statement = _BY_ID if isinstance(name, int) else _BY_KEY
+            found = self._connection.execute(statement, {"namespace": namespace, "name": name})
+        return found.scalar()
 
     def conversation(self, namespace: str, conversation_id: ConversationId) -> Conversation | None:
         """See MessageRows."""
