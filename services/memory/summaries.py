@@ -20,7 +20,7 @@ from services.ids import ConversationId
 from services.jobs.models import EMBED_SUMMARY, REMOVE_VECTORS, SUMMARIZE, NewJob
 from services.jobs.run import JobRun
 from services.language.recorded import Answer, RecordedModel
-from services.memory.models import Message, Origin
+from services.memory.models import ConversationName, Message, Origin
 from services.memory.summary_prompt import (
     Digest,
     conversation_text,
@@ -123,7 +123,7 @@ class Summarizer:
         """Messages without a summary that call for one; 0 without a language model."""
         return 0 if self._model is None else self._limits.threshold
 
-    def submit(self, conversation_id: ConversationId, *, namespace: str, limit: int | None = None) -> int:
+    def submit(self, conversation: ConversationName, *, namespace: str, limit: int | None = None) -> int:
         """Accept a summary of the next `limit` messages (default: the threshold); the job's id.
 
         It writes nothing for a conversation that has no more messages than `limit`. Raises NotFound, and InputError
@@ -134,9 +134,10 @@ class Summarizer:
         if size < 1:
             raise errors.InputError(f"a summary of {size} messages is none: use 1 or more")
         with self._database.write() as unit:
-            if unit.messages.conversation(namespace, conversation_id) is None:
-                raise errors.NotFound(f"namespace {namespace} has no conversation {conversation_id}")
-            return unit.jobs.enqueue([_job(namespace, conversation_id, size)])[0]
+            found = unit.messages.resolve(namespace, conversation)
+            if found is None:
+                raise errors.NotFound(f"namespace {namespace} has no conversation {conversation or 'at all'}")
+            return unit.jobs.enqueue([_job(namespace, found, size)])[0]
 
     # ---- for workers -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from services import errors
 from services.embedding.spaces import VectorSpaces
 from services.ids import ConversationId
+from services.memory.models import ConversationName
 from services.memory.summaries import FACT_COLLECTION, SUMMARY_COLLECTION
 from services.memory.summary_store import KeyFact, Summary, SummaryDatabase, SummaryUnit, TextRows
 from services.ports import Condition, Filter
@@ -49,10 +50,13 @@ class SummarySearch:
         self._spaces = spaces
         self._score_threshold = score_threshold
 
-    def load_summaries(self, conversation_id: ConversationId, *, namespace: str) -> list[Summary]:
-        """The summaries of one conversation, oldest first."""
+    def load_summaries(self, conversation: ConversationName, *, namespace: str) -> list[Summary]:
+        """The summaries of one conversation, oldest first. Raises NotFound."""
         with self._database.read() as unit:
-            return unit.summaries.of(namespace, conversation_id)
+            found = unit.messages.resolve(namespace, conversation)
+            if found is None:
+                raise errors.NotFound(f"namespace {namespace} has no conversation {conversation or 'at all'}")
+            return unit.summaries.of(namespace, found)
 
     def search_summaries(
         self,

@@ -27,6 +27,7 @@ from workers.cli import (
     remember,
     search,
     status,
+    summaries,
     worker,
 )
 from workers.cli.session import EXIT_UNAVAILABLE, EXIT_USAGE, visible
@@ -47,6 +48,8 @@ app.command("worker")(worker.worker)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(memory.app, name="memory")
 app.add_typer(chat.app, name="chat")
+app.add_typer(summaries.app, name="summaries")
+app.add_typer(summaries.facts_app, name="facts")
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(database.app, name="db")
