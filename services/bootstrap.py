@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from services import errors
 from services.adapters.clock import SystemClock, SystemEntropy
 from services.jobs.ledger import Ledger
-from services.jobs.models import EMBED_MISSING, PURGE_JOBS, RECONCILE, RetryPolicy
+from services.jobs.models import EMBED_MISSING, EVICT_MESSAGES, PURGE_JOBS, RECONCILE, RetryPolicy
 from services.jobs.schedule import Periodic, Scheduler
 from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, LanguageModel, Publisher, VectorStore
 from services.settings import Settings, load_settings
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from services.documents.service import IngestionPipeline
     from services.embedding.spaces import VectorSpaces
     from services.embedding.upkeep import VectorUpkeep
+    from services.memory.eviction import MessageEviction
     from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore
     from services.memory.snapshot import MemorySnapshot
@@ -142,6 +143,7 @@ class Container:
         return (
             Periodic(RECONCILE, _RECONCILE_SECONDS),
             Periodic(EMBED_MISSING, _BACKFILL_SECONDS),
+            Periodic(EVICT_MESSAGES, self.settings.memory.eviction.sweep_interval_secs),
             Periodic(PURGE_JOBS, _DAY_SECONDS),
         )
 
@@ -321,6 +323,19 @@ class Container:
 
         threshold = self.settings.memory.cross_session_score_threshold
         return SummarySearch(self.database, self.spaces, score_threshold=threshold)
+
+    @cached_property
+    def eviction(self) -> MessageEviction:
+        """Keeps memory within its size."""
+        from services.memory.eviction import MessageEviction
+
+        memory = self.settings.memory
+        return MessageEviction(
+            self.database,
+            self.clock,
+            max_entries=memory.eviction.max_entries,
+            preserve_tail=memory.compaction_preserve_tail,
+        )
 
     @cached_property
     def snapshots(self) -> MemorySnapshot:

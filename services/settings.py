@@ -185,7 +185,9 @@ class EvictionSettings(Section):
     """[memory.eviction]: forgetting of messages; off by default."""
 
     policy: Literal["ebbinghaus"] = Field(default="ebbinghaus", description="Which messages go first.")
-    max_entries: int = Field(default=0, ge=0, le=1_000_000_000, description="Messages to keep; 0 = all.")
+    max_entries: int = Field(
+        default=0, ge=0, le=1_000_000_000, description="Messages to keep in each namespace; 0 = all."
+    )
     sweep_interval_secs: int = Field(default=3_600, ge=1, le=YEAR_SECS, description="Seconds between sweeps.")
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.document_rows import SqlDocumentRows
+from services.adapters.eviction_rows import SqlEvictionRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
 from services.adapters.reply_rows import SqlReplyRows
@@ -71,6 +72,11 @@ class Unit:
     def snapshots(self) -> SqlSnapshotRows:
         """Whole rows, for export and import."""
         return SqlSnapshotRows(self._connection, self._clock)
+
+    @cached_property
+    def eviction(self) -> SqlEvictionRows:
+        """Which messages may go."""
+        return SqlEvictionRows(self._connection)
 
     @cached_property
     def collections(self) -> SqlCollectionRows:

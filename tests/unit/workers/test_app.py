@@ -25,6 +25,7 @@ TASKS = {
     "memory.embed_messages",
     "memory.embed_missing",
     "memory.embed_summary",
+    "memory.evict",
     "memory.summarize",
     "vectors.reconcile",
     "vectors.reembed",

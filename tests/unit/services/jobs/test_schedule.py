@@ -1,6 +1,6 @@
 import pytest
 
-from services.jobs.models import EMBED_MISSING, PURGE_JOBS, RECONCILE
+from services.jobs.models import EMBED_MISSING, EVICT_MESSAGES, PURGE_JOBS, RECONCILE
 from services.jobs.schedule import Periodic, Scheduler
 from tests.builders import claim, finish
 
@@ -63,4 +63,9 @@ def test_a_clock_that_jumps_back_runs_nothing_twice(container, schedulers):
 
 
 def test_the_container_schedules_upkeep(container):
-    assert [entry.kind for entry in container.periodic] == [RECONCILE, EMBED_MISSING, PURGE_JOBS]
+    assert [entry.kind for entry in container.periodic] == [
+        RECONCILE,
+        EMBED_MISSING,
+        EVICT_MESSAGES,
+        PURGE_JOBS,
+    ]

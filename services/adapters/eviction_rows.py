@@ -1,0 +1,64 @@
+"""The SQL of eviction: which messages may go, and which are gone but for their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+
+from services.adapters.tables import messages as m
+from services.adapters.tables import summaries as s
+from services.adapters.tables import vector_tombstones as v
+from services.ids import MessageId
+from services.memory.eviction import Candidate
+from services.memory.models import Origin
+
+
+class SqlEvictionRows:
+    """Implements `services.memory.eviction.EvictionRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def namespaces(self) -> Sequence[str]:
+        """See EvictionRows."""
+        rows = sa.select(m.c.namespace).distinct().order_by(m.c.namespace)
+        return self._connection.execute(rows).scalars().all()
+
+    def count(self, namespace: str) -> int:
+        """See EvictionRows."""
+        living = sa.select(sa.func.count()).where(m.c.namespace == namespace, m.c.deleted_at.is_(None))
+        return int(self._connection.execute(living).scalar_one())
+
+    def candidates(self, namespace: str, *, preserve_tail: int) -> Iterator[Candidate]:
+        """See EvictionRows."""
+        place = sa.func.row_number().over(partition_by=m.c.conversation_id, order_by=m.c.id.desc())
+        living = (
+            sa.select(
+                m.c.id,
+                m.c.origin,
+                m.c.created_at,
+                m.c.last_accessed_at,
+                m.c.access_count,
+                place.label("place"),
+            )
+            .where(m.c.namespace == namespace, m.c.deleted_at.is_(None))
+            .subquery()
+        )
+        # Where a summary ends says what the next one has to cover.
+        end = sa.exists().where(
+            sa.or_(s.c.first_message_id == living.c.id, s.c.last_message_id == living.c.id)
+        )
+        seen_at = sa.func.coalesce(living.c.last_accessed_at, living.c.created_at)
+        rows = sa.select(living.c.id, seen_at, living.c.access_count).where(
+            living.c.place > preserve_tail, living.c.origin != Origin.SUMMARY, ~end
+        )
+        for message_id, seen, accesses in self._connection.execute(rows):
+            yield Candidate(MessageId(message_id), seen, accesses)
+
+    def erase_clean(self, namespace: str, *, limit: int) -> int:
+        """See EvictionRows."""
+        # The tombstones of a message are written just before its `deleted_at`.
+        waiting = sa.exists().where(v.c.namespace == namespace, v.c.created_at <= m.c.deleted_at)
+        clean = sa.select(m.c.id).where(m.c.namespace == namespace, m.c.deleted_at.is_not(None), ~waiting)
+        return self._connection.execute(sa.delete(m).where(m.c.id.in_(clean.limit(limit)))).rowcount
