@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from services.embedding.spaces import VectorSpaces
     from services.embedding.upkeep import VectorUpkeep
     from services.memory.eviction import MessageEviction
+    from services.memory.recall import Recall
     from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore
     from services.memory.snapshot import MemorySnapshot
@@ -286,6 +287,14 @@ class Container:
             # Without a language model there is nobody to write them.
             summarize_after=0 if self.settings.llm.provider == "none" else memory.summarization_threshold,
         )
+
+    @cached_property
+    def recall(self) -> Recall:
+        """Finds messages again."""
+        from services.memory.recall import Recall, SemanticConfig
+
+        config = SemanticConfig(**self.settings.memory.semantic.model_dump())
+        return Recall(self.database, self.spaces, self.clock, config=config)
 
     @cached_property
     def message_vectors(self) -> MessageVectors:

@@ -113,15 +113,27 @@ class SemanticSettings(Section):
 
     enabled: bool = Field(default=True, description="Search by meaning as well as by words.")
     recall_limit: int = Field(default=5, ge=1, le=1_000, description="Messages that one recall returns.")
-    vector_weight: float = Field(default=0.7, ge=0, le=1, description="Weight of similarity by meaning.")
-    keyword_weight: float = Field(default=0.3, ge=0, le=1, description="Weight of matching words.")
+    vector_weight: float = Field(default=0.3, ge=0, le=1, description="Weight of similarity by meaning.")
+    keyword_weight: float = Field(default=0.7, ge=0, le=1, description="Weight of matching words.")
+    assistant_weight: float = Field(
+        default=0.5, ge=0, le=1, description="What a message of the assistant counts beside a user's."
+    )
+    session_weight: float = Field(
+        default=0.4, ge=0, le=1, description="Weight of what else was found in the same session."
+    )
+    similarity_floor: float = Field(
+        default=0.0, ge=-1, le=1, description="Less similar messages are not found by meaning."
+    )
     temporal_decay_enabled: bool = Field(default=False, description="Rank recent messages higher.")
     temporal_decay_half_life_days: float = Field(
         default=30.0, ge=0, le=36_500, description="Age in days at which a score has halved; 0 = no decay."
     )
-    mmr_enabled: bool = Field(default=False, description="Prefer results that differ from one another (MMR).")
+    mmr_enabled: bool = Field(default=True, description="Prefer results that differ from one another (MMR).")
     mmr_lambda: float = Field(
         default=0.7, ge=0, le=1, description="1 = relevance alone, 0 = diversity alone."
+    )
+    mmr_threshold: float = Field(
+        default=0.95, ge=0, le=1, description="MMR looks only at pairs at least as similar as this."
     )
 
     @model_validator(mode="after")

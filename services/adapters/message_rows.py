@@ -30,9 +30,10 @@ from services.memory.models import (
     Origin,
     Role,
 )
+from services.memory.ranking import Place
 from services.memory.store import MESSAGES_PER_BLOCK, MessageText
 from services.ports import Clock
-from services.retrieval.query import match_expression, segment
+from services.retrieval.query import match_expression, phrase_expression, segment
 
 log = logging.getLogger(__name__)
 
@@ -272,6 +273,35 @@ class SqlMessageRows:
     ) -> dict[MessageId, float]:
         """See MessageRows."""
         expression = match_expression(query, scope=message_scope(namespace), columns="who content around")
+        return self._matching(namespace, expression, limit, where)
+
+    def holders(
+        self, namespace: str, phrases: Sequence[str], query: str, *, limit: int, where: MessageFilter
+    ) -> list[MessageId]:
+        """See MessageRows."""
+        ranked = match_expression(query, scope=message_scope(namespace), columns="who content around")
+        holding = phrase_expression(phrases, columns="who content")
+        if ranked is None or holding is None:
+            return []
+        return list(self._matching(namespace, f"{ranked} AND {holding}", limit, where))
+
+    def places(
+        self, namespace: str, ids: Sequence[MessageId], where: MessageFilter
+    ) -> dict[MessageId, Place]:
+        """See MessageRows."""
+        wanted = sa.select(m.c.id, m.c.conversation_id, m.c.created_at, m.c.role)
+        found: dict[MessageId, Place] = {}
+        for part in parts(ids):
+            rows = self._connection.execute(wanted.where(*_tests(namespace, where), m.c.id.in_(part)))
+            found |= {
+                MessageId(row.id): Place(row.conversation_id, row.created_at, row.role == Role.ASSISTANT)
+                for row in rows
+            }
+        return found
+
+    def _matching(
+        self, namespace: str, expression: str | None, limit: int, where: MessageFilter
+    ) -> dict[MessageId, float]:
         if expression is None:
             return {}
         score: sa.ColumnElement[float] = sa.literal_column(_BM25)
@@ -285,14 +315,6 @@ class SqlMessageRows:
             .limit(limit)
         )
         return {MessageId(row.id): row.score for row in rows}
-
-    def visible(self, namespace: str, ids: Sequence[MessageId], where: MessageFilter) -> set[MessageId]:
-        """See MessageRows."""
-        found: set[MessageId] = set()
-        for part in parts(ids):
-            rows = sa.select(m.c.id).where(*_tests(namespace, where), m.c.id.in_(part))
-            found |= {MessageId(message_id) for message_id in self._connection.execute(rows).scalars()}
-        return found
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 
@@ -406,11 +428,19 @@ def _tests(namespace: str, where: MessageFilter) -> list[sa.ColumnElement[bool]]
         (where.roles or None, m.c.role.in_(where.roles)),
         (where.since, m.c.created_at >= (where.since or 0)),
         (where.before, m.c.created_at < (where.before or 0)),
-        (where.agent_visible, m.c.agent_visible == int(where.agent_visible or 0)),
+        (where.agent_visible, _agent_visible(where)),
         (where.user_visible, m.c.user_visible == int(where.user_visible or 0)),
+        (where.as_of, m.c.created_at <= (where.as_of or 0)),
     )
     wanted = [test for value, test in given if value is not None]
     return [m.c.namespace == namespace, m.c.deleted_at.is_(None), *wanted]
+
+
+def _agent_visible(where: MessageFilter) -> sa.ColumnElement[bool]:
+    visible = m.c.agent_visible == 1
+    if where.as_of is not None:
+        visible = sa.or_(visible, m.c.compacted_at > where.as_of)
+    return visible if where.agent_visible else sa.not_(visible)
 
 
 def _may_have_vectors() -> list[sa.ColumnElement[bool]]:

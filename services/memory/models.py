@@ -101,7 +101,10 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Which messages may be recalled; None means any. Times are microseconds: since <= created_at < before."""
+    """Which messages may be recalled; None means any. Times are microseconds: since <= created_at < before.
+
+    `as_of` takes visibility as it was then: what came later is out, what was compacted later is in.
+    """
 
     conversation_id: ConversationId | None = None
     roles: tuple[Role, ...] = ()
@@ -109,6 +112,7 @@ class MessageFilter:
     before: int | None = None
     agent_visible: bool | None = True
     user_visible: bool | None = None
+    as_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

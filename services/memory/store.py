@@ -24,6 +24,8 @@ from services.memory.models import (
 if TYPE_CHECKING:
     from services.memory.summary_store import SummaryRows
 
+from services.memory.ranking import Place
+
 
 @dataclass(frozen=True, slots=True)
 class MessageText:
@@ -137,8 +139,15 @@ class MessageRows(EmbeddedRows, Protocol):
     ) -> dict[MessageId, float]:
         """Keyword search: id -> BM25 score, higher is better; filtered before the limit; any query is valid."""
 
-    def visible(self, namespace: str, ids: Sequence[MessageId], where: MessageFilter) -> set[MessageId]:
-        """Those of the ids that exist, are not deleted and pass the filter."""
+    def holders(
+        self, namespace: str, phrases: Sequence[str], query: str, *, limit: int, where: MessageFilter
+    ) -> list[MessageId]:
+        """Messages with any of the phrases in their text, or in who said it when; those best for the query first."""
+
+    def places(
+        self, namespace: str, ids: Sequence[MessageId], where: MessageFilter
+    ) -> dict[MessageId, Place]:
+        """Where and when those of the ids were said that exist, are not deleted and pass the filter."""
 
     def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
         """Add to the access counts and remember when."""

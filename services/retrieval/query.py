@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 MAX_TERMS = 64
 MAX_QUERY_LENGTH = 16_384
@@ -57,6 +58,16 @@ def match_expression(query: str, *, scope: str, columns: str) -> str | None:
     if not terms:
         return None
     return f"scope : {_quote(scope)} AND {{{columns}}} : ({' OR '.join(terms)})"
+
+
+def phrase_expression(phrases: Sequence[str], *, columns: str) -> str | None:
+    """An FTS5 expression for rows with any of the phrases in one of the columns; None when there is no word in them."""
+    found = [
+        f"({' AND '.join(search_terms(phrase))})" if _UNSPACED.search(phrase) else _quote(" ".join(words))
+        for phrase in phrases
+        if (words := _words(phrase))
+    ]
+    return f"{{{columns}}} : ({' OR '.join(found)})" if found else None
 
 
 def search_terms(query: str) -> list[str]:

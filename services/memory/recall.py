@@ -1,0 +1,363 @@
+"""Recall: the messages that matter for a query. Route, legs, fusion, weights, decay, exact holders, diversity, rows.
+
+Reads only; never waits for a worker. What is down costs its leg, never the answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from services import errors
+from services.embedding.points import message_point_ids
+from services.embedding.spaces import VectorSpaces
+from services.ids import MessageId
+from services.memory.identifiers import Identifier, identifiers
+from services.memory.models import Message, MessageFilter
+from services.memory.ranking import Place, decay, mmr, weigh
+from services.memory.router import HeuristicRouter, MemoryRoute, MemoryRouter, Routing
+from services.memory.store import MemoryDatabase
+from services.memory.vectors import COLLECTION
+from services.ports import Clock, Condition, Filter, PayloadValue
+from services.retrieval.fusion import Fused, Leg, fuse
+
+if TYPE_CHECKING:
+    from services.ports import Vector
+
+log = logging.getLogger(__name__)
+
+MAX_LIMIT = 1_000
+MODES = ("hybrid", "keyword", "vector")
+# Candidates per leg: evidence for a session's worth, and room for what the filters take away.
+_DEPTH = 200
+_MOST_POINTS = 10_000
+_HOLDERS = 100
+# Near-duplicates of the best are looked for among this many.
+_DIVERSE = 50
+_OUT_OF_REACH = (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected)
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticConfig:
+    """How recall ranks: the settings of [memory.semantic]. Weights are in [0, 1]; defaults were measured."""
+
+    enabled: bool = True
+    recall_limit: int = 5
+    vector_weight: float = 0.3
+    keyword_weight: float = 0.7
+    assistant_weight: float = 0.5
+    session_weight: float = 0.4
+    similarity_floor: float = 0.0
+    temporal_decay_enabled: bool = False
+    temporal_decay_half_life_days: float = 30.0
+    mmr_enabled: bool = True
+    mmr_lambda: float = 0.7
+    mmr_threshold: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class RecallHit:
+    """A message with its score. `legs` says what each retriever gave it: name -> (raw score, rank from 1).
+
+    The leg `exact` counts the identifiers of the query that the message holds; each adds more to the score than all
+    else together.
+    """
+
+    message: Message
+    score: float
+    legs: Mapping[str, tuple[float, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallAnswer:
+    """Hits, best first. `degraded` names the legs that could not answer, `reasons` says why, for people.
+
+    `routing` is what the router made of the query; its period is None where it held no message and was dropped.
+    """
+
+    hits: tuple[RecallHit, ...]
+    routing: Routing
+    degraded: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, once everything is checked."""
+
+    query: str
+    routing: Routing
+    namespace: str
+    where: MessageFilter
+    limit: int
+    depth: int
+    now: int
+
+
+class Recall:
+    """Finds messages of one namespace again."""
+
+    def __init__(
+        self,
+        database: MemoryDatabase,
+        spaces: VectorSpaces,
+        clock: Clock,
+        *,
+        config: SemanticConfig | None = None,
+        router: MemoryRouter | None = None,
+    ) -> None:
+        self._database = database
+        self._spaces = spaces
+        self._clock = clock
+        self._config = config or SemanticConfig()
+        self._router = router or HeuristicRouter()
+
+    def recall(
+        self,
+        query: str,
+        *,
+        namespace: str,
+        limit: int | None = None,
+        where: MessageFilter | None = None,
+        mode: str | None = None,
+        as_of: int | None = None,
+        now: int | None = None,
+    ) -> RecallAnswer:
+        """The messages that matter, best first; fewer than `limit` only when fewer pass the filter and match.
+
+        `mode` is hybrid, keyword or vector; None lets the router choose. `as_of` reads what was remembered and visible
+        at that time; `now` anchors words such as "yesterday" and the decay: microseconds, the clock's time by
+        default. Deleted messages never come. Limits are clamped to [1, 1000]. Raises InputError.
+        """
+        if mode is not None and mode not in MODES:
+            raise errors.InputError(f"recall mode is {mode!r}: use one of {', '.join(MODES)}")
+        wanted = max(1, min(self._config.recall_limit if limit is None else limit, MAX_LIMIT))
+        moment = self._clock.now() if now is None else now
+        if as_of is not None:
+            moment = min(moment, as_of)
+        given = replace(where or MessageFilter(), as_of=as_of)
+        routing = Routing(MemoryRoute.HYBRID, query) if mode else self._router.route(query, now=moment)
+        question = _Question(
+            routing.query,
+            routing,
+            namespace,
+            _within(given, routing),
+            wanted,
+            max(_DEPTH, 2 * wanted),
+            moment,
+        )
+        answer = self._answer(question, mode)
+        if answer.hits or question.where == given:
+            return answer
+        # Nothing was said in the period that the query names, or the period is not about when it was said.
+        unbound = replace(routing, since=None, before=None)
+        return self._answer(replace(question, routing=unbound, where=given), mode)
+
+    def _answer(self, question: _Question, mode: str | None) -> RecallAnswer:
+        degraded: dict[str, str] = {}
+        legs = self._legs(question, mode, degraded)
+        held = self._held(question) if mode != "vector" else {}
+        ranked = fuse(legs)
+        with self._database.read() as unit:
+            places = unit.messages.places(
+                question.namespace, [MessageId(hit.id) for hit in ranked] + list(held), question.where
+            )
+        scores = self._scores(ranked, held, places, question.now)
+        chosen = self._diverse(scores, held, question)
+        with self._database.read() as unit:
+            messages = unit.messages.get(question.namespace, chosen)
+        by_id = {hit.id: hit for hit in ranked}
+        hits = tuple(
+            RecallHit(
+                messages[item],
+                scores[item] + 2 * len(held.get(item, ())),
+                _told(by_id.get(item), len(held.get(item, ()))),
+            )
+            for item in chosen
+            if item in messages
+        )
+        return RecallAnswer(hits, question.routing, tuple(degraded), tuple(degraded.values()))
+
+    # ---- legs ------------------------------------------------------------------------------------------------
+
+    def _legs(self, question: _Question, mode: str | None, degraded: dict[str, str]) -> list[Leg]:
+        """The keyword leg, the vector leg, or both.
+
+        Only the keyword route leaves the other leg out, and only while words find something: a vector alone is
+        never better than both, and words cost no model call.
+        """
+        config = self._config
+        legs: list[Leg] = []
+        if mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight):
+            legs.append(Leg("keyword", config.keyword_weight, self._keyword(question)))
+        words_do = question.routing.route is MemoryRoute.KEYWORD and any(leg.scores for leg in legs)
+        if mode == "keyword" or words_do or (mode is None and not (config.enabled and config.vector_weight)):
+            return legs
+        try:
+            legs.append(Leg("vector", config.vector_weight, self._vector(question)))
+        except _OUT_OF_REACH as error:
+            log.warning("recall_degraded leg=vector reason=%s", type(error).__name__)
+            degraded["vector"] = str(error)
+        return legs
+
+    def _keyword(self, question: _Question) -> Mapping[int, float]:
+        with self._database.read() as unit:
+            found = unit.messages.search(
+                question.namespace, question.query, limit=question.depth, where=question.where
+            )
+        return {int(item): score for item, score in found.items()}
+
+    def _vector(self, question: _Question) -> Mapping[int, float]:
+        space = self._spaces.for_reading(COLLECTION) if question.query.strip() else None
+        if space is None:
+            return {}
+        vector = space.embedder.embed([question.query], kind="query")[0]
+        asked = min(question.depth, _MOST_POINTS)
+        while True:
+            points = self._spaces.store.search(
+                space.collection.physical,
+                question.namespace,
+                vector,
+                limit=asked,
+                where=_conditions(question.where),
+            )
+            best: dict[MessageId, float] = {}
+            for point in points:
+                if point.score >= self._config.similarity_floor:
+                    # The best window of a message counts, and points come best first.
+                    best.setdefault(MessageId(int(point.payload["message_id"])), point.score)
+            with self._database.read() as unit:
+                places = unit.messages.places(question.namespace, list(best), question.where)
+            if len(places) >= question.limit or len(points) < asked or asked >= _MOST_POINTS:
+                return {int(item): score for item, score in best.items() if item in places}
+            # Vectors outlive their rows for a moment, and a long message has many: look further down.
+            asked = min(4 * asked, _MOST_POINTS)
+
+    def _held(self, question: _Question) -> dict[MessageId, list[str]]:
+        """Which messages hold which identifiers of the query."""
+        named = identifiers(question.query)
+        held: dict[MessageId, list[str]] = {}
+        if not named:
+            return held
+        with self._database.read() as unit:
+            for identifier in named:
+                found = unit.messages.holders(
+                    question.namespace,
+                    identifier.phrases,
+                    question.query,
+                    limit=max(_HOLDERS, question.limit),
+                    where=question.where,
+                )
+                for message in unit.messages.get(question.namespace, found).values():
+                    if _holds(message, identifier):
+                        held.setdefault(message.id, []).append(identifier.text)
+        return held
+
+    # ---- ranking ---------------------------------------------------------------------------------------------
+
+    def _scores(
+        self,
+        ranked: Sequence[Fused],
+        held: Mapping[MessageId, Sequence[str]],
+        places: Mapping[MessageId, Place],
+        now: int,
+    ) -> dict[MessageId, float]:
+        """Final scores in [0, 1.4] by default, without what identifiers add."""
+        config = self._config
+        fused = dict.fromkeys(held, 0.0) | {MessageId(hit.id): hit.score for hit in ranked}
+        fused = {item: score for item, score in fused.items() if item in places}
+        scores = weigh(
+            fused,
+            {item: places[item] for item in fused},
+            assistant_weight=config.assistant_weight,
+            session_weight=config.session_weight,
+        )
+        if not config.temporal_decay_enabled:
+            return scores
+        half_life = config.temporal_decay_half_life_days
+        return {
+            item: decay(score, now - places[item].created_at, half_life) for item, score in scores.items()
+        }
+
+    def _diverse(
+        self, scores: Mapping[MessageId, float], held: Mapping[MessageId, Sequence[str]], question: _Question
+    ) -> list[MessageId]:
+        """The best `limit`: those that hold more identifiers first, near-duplicates of better ones put back."""
+
+        def order(item: MessageId) -> tuple[int, float, int]:
+            return -len(held.get(item, ())), -scores[item], item
+
+        ranked = sorted(scores, key=order)
+        limit = question.limit
+        if not self._config.mmr_enabled or len(ranked) < 2 or limit < 2:
+            return ranked[:limit]
+        head = ranked[: max(_DIVERSE, 2 * limit)]
+        vectors = self._vectors_of(head, question.namespace)
+        chosen: list[MessageId] = []
+        for count in sorted({len(held.get(item, ())) for item in head}, reverse=True):
+            tier = {item: scores[item] for item in head if len(held.get(item, ())) == count}
+            chosen += mmr(
+                tier,
+                vectors,
+                trade_off=self._config.mmr_lambda,
+                limit=limit - len(chosen),
+                threshold=self._config.mmr_threshold,
+            )
+        return chosen
+
+    def _vectors_of(self, items: Sequence[MessageId], namespace: str) -> dict[MessageId, Vector]:
+        """The first vector of each message, from whatever store is active; {} where that cannot be had."""
+        try:
+            space = self._spaces.for_reading(COLLECTION)
+            if space is None:
+                return {}
+            physical = space.collection.physical
+            points = {message_point_ids(namespace, physical, item, 1)[0]: item for item in items}
+            found = self._spaces.store.fetch(physical, namespace, list(points))
+        except _OUT_OF_REACH as error:
+            log.warning("recall_without_mmr reason=%s", type(error).__name__)
+            return {}
+        return {points[point]: vector for point, vector in found.items()}
+
+
+def _within(where: MessageFilter, routing: Routing) -> MessageFilter:
+    """The filter narrowed to the period that the query names."""
+    since = max((time for time in (where.since, routing.since) if time is not None), default=None)
+    before = min((time for time in (where.before, routing.before) if time is not None), default=None)
+    return replace(where, since=since, before=before)
+
+
+def _conditions(where: MessageFilter) -> Filter:
+    """The part of the filter that vectors know; the rows decide the rest."""
+    must: list[Condition] = []
+    if where.conversation_id is not None:
+        must.append(_any("conversation_id", where.conversation_id))
+    if where.roles:
+        must.append(_any("role", *(role.value for role in where.roles)))
+    latest = [time for time in (where.before and where.before - 1, where.as_of) if time is not None]
+    if where.since is not None or latest:
+        must.append(Condition("created_at", at_least=where.since, at_most=min(latest, default=None)))
+    if where.agent_visible is not None and where.as_of is None:
+        must.append(_any("agent_visible", int(where.agent_visible)))
+    return Filter(must=tuple(must))
+
+
+def _any(field: str, *values: PayloadValue) -> Condition:
+    return Condition(field, any_of=values)
+
+
+def _holds(message: Message, identifier: Identifier) -> bool:
+    if identifier.held_by(message.content):
+        return True
+    day = datetime.fromtimestamp(message.created_at / 1_000_000, UTC)
+    return identifier.day and identifier.held_by(f"{day.day} {day:%B} {day.year}")
+
+
+def _told(hit: Fused | None, identifiers_held: int) -> dict[str, tuple[float, int]]:
+    legs = dict(hit.legs) if hit else {}
+    if identifiers_held:
+        legs["exact"] = (float(identifiers_held), 1)
+    return legs
