@@ -47,8 +47,7 @@ def parse_object(text: str, *, fields: Collection[str], list_field: str | None =
     if len(text) > MAX_REPLY_CHARACTERS:
         raise unusable(f"it has {len(text)} characters", text)
     whole = text.strip("\ufeff \t\r\n")
-    # Reasoning models think aloud first, often in drafts of the answer.
-    cleaned = _THOUGHT.split(whole)[-1].strip()
+    cleaned = without_thinking(whole)
     for candidate in (whole, cleaned, *(match[1].strip() for match in _FENCE.finditer(cleaned))):
         found = _answer(_loaded(candidate), fields, list_field)
         if found is not None:
@@ -64,6 +63,11 @@ def parse_object(text: str, *, fields: Collection[str], list_field: str | None =
         if found is not None:
             return Parsed(found, partial=True)
     raise unusable("it holds no JSON object with the fields asked for", text)
+
+
+def without_thinking(text: str) -> str:
+    """The reply behind what a reasoning model thought aloud, which often holds drafts of the answer."""
+    return _THOUGHT.split(text)[-1].strip()
 
 
 def texts(value: Any, *, max_items: int, max_length: int) -> list[str]:

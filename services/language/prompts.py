@@ -48,7 +48,7 @@ def unescaped(text: str) -> str:
 
 def one_entry(text: str) -> str:
     """The text as one entry of a list of lines: its further lines are indented, so that none can pass for an entry."""
-    return _LINE_ENDS.sub("\n    ", escaped(text).strip())
+    return escaped(_LINE_ENDS.sub("\n    ", text.strip()))
 
 
 def redacted(text: str) -> str:

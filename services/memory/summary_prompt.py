@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.language.parsing import clean, cut, parse_object, texts, unusable
+from services.language.parsing import clean, cut, parse_object, texts, unusable, without_thinking
 from services.language.prompts import delimited, escaped, one_entry, redacted
 from services.memory.models import Message
 from services.memory.tokens import TokenCounter
@@ -130,7 +130,7 @@ def read_structured(reply: str) -> Digest:
 
 def read_plain(reply: str) -> Digest:
     """The digest in a reply to the plain request. Raises ReplyUnusable for what is no prose."""
-    text = cut(clean(reply.rpartition("</think>")[2]), _SUMMARY_CHARACTERS)
+    text = cut(clean(without_thinking(reply)), _SUMMARY_CHARACTERS)
     if text.startswith(("{", "[", "<", "```")):
         raise unusable("it is no plain text", reply)
     _check(text, reply)
