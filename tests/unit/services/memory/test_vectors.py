@@ -220,8 +220,8 @@ def test_a_lost_vector_of_a_message_is_made_again_and_one_without_a_row_removed(
     remember(container, "one", "two", "three")
     work(container)
     point = next(
-        id
-        for id, payload in container.vectors.scroll(physical(container), "default")
+        found
+        for found, payload in container.vectors.scroll(physical(container), "default")
         if payload["message_id"] == 1
     )
     container.vectors.delete(physical(container), "default", [point])

@@ -1,0 +1,64 @@
+import json
+
+import pytest
+
+from tests.builders import rows
+
+
+@pytest.fixture
+def chat(tmp_path):
+    path = tmp_path / "holiday.jsonl"
+    lines = [
+        {"role": "user", "content": f"note {number}", "created_at": 1_700_000_000 + number}
+        for number in range(5)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_file_is_imported_with_its_vectors_and_once_only(zeph, chat, opened):
+    result = zeph("chat", "import", chat)
+    assert (result.code, result.out.startswith("5 added, 0 known, 0 bad in ")) == (0, True)
+    assert rows(opened, "SELECT key FROM conversations") == [("holiday",)]
+    assert rows(opened, "SELECT count(*) FROM message_embeddings") == [(5,)]
+    again = zeph("chat", "import", chat)
+    assert (again.code, again.out.startswith("0 added, 5 known, 0 bad in ")) == (0, True)
+    assert rows(opened, "SELECT count(*) FROM messages") == [(5,)]
+
+
+def test_a_bad_line_is_named_the_rest_is_stored_and_the_exit_code_tells(zeph, chat, opened):
+    with chat.open("a") as file:
+        file.write('nonsense\n{"role": "user", "content": "nul \\u0000"}\n')
+    result = zeph("chat", "import", chat)
+    assert result.code == 1
+    first, last = result.out.splitlines()
+    assert first.startswith("line 6: not JSON")
+    assert last.startswith("6 added, 0 known, 1 bad, 1 NUL characters left out in ")
+    assert rows(opened, "SELECT count(*) FROM messages") == [(6,)]
+
+
+def test_many_bad_lines_are_cut_on_the_screen_and_whole_in_json(zeph, chat):
+    chat.write_text("nonsense\n" * 30)
+    assert "... and 10 more bad lines (--json lists all)" in zeph("chat", "import", chat).out
+    result = zeph("chat", "import", chat, "--json")
+    assert (result.code, len(result.json["bad"]), result.json["added"]) == (1, 30, 0)
+
+
+def test_a_detached_import_leaves_the_vectors_to_the_worker(zeph, chat, opened):
+    result = zeph("chat", "import", chat, "--detach", "--conversation", "notes", "--namespace", "alice")
+    assert "5 messages have no vectors yet: `zeph worker` makes them" in result.out
+    assert rows(opened, "SELECT namespace, key FROM conversations") == [("alice", "notes")]
+    assert rows(opened, "SELECT count(*) FROM message_embeddings") == [(0,)]
+    zeph("worker", "--until-idle")
+    assert rows(opened, "SELECT count(*) FROM message_embeddings") == [(5,)]
+
+
+def test_without_an_embedder_nothing_waits(zeph, chat, monkeypatch):
+    monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "none")
+    result = zeph("chat", "import", chat, "--json")
+    assert (result.code, result.json["added"], result.json["waiting"]) == (0, 5, 0)
+
+
+def test_a_file_that_is_not_there_is_a_wrong_request(zeph, tmp_path):
+    for path in (tmp_path / "nothing.jsonl", tmp_path):
+        assert zeph("chat", "import", path).code == 2
