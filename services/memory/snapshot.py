@@ -48,14 +48,16 @@ _VERSION = 2
 _HEADER = b'{"format":"zeph-memory","version":2,"records":['
 _PARTS_DEPTH = 64
 _LARGEST = 2**63 - 1
+# The years 1 to 9999, in microseconds: what a calendar can show.
+_FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 _SECOND = 1_000_000
 _GZIP_MAGIC = b"\x1f\x8b"
 
 # ---- what a record may hold --------------------------------------------------------------------------------------
 
 
-def _whole(value: Any) -> bool:
-    return type(value) is int and -_LARGEST <= value <= _LARGEST
+def _time(value: Any) -> bool:
+    return type(value) is int and _FIRST_TIME <= value <= _LAST_TIME
 
 
 def _count(value: Any) -> bool:
@@ -88,7 +90,7 @@ def _or_null(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 # The columns of each table that a snapshot carries, in their order, with what each may hold.
 FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
-    "conversation": {"id": _id, "key": _or_null(_text), "title": _or_null(_text), "created_at": _whole},
+    "conversation": {"id": _id, "key": _or_null(_text), "title": _or_null(_text), "created_at": _time},
     "message": {
         "id": _id,
         "role": lambda value: value in set(Role),
@@ -100,9 +102,9 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "user_visible": _flag,
         "embeddable": _flag,
         "import_key": _or_null(_text),
-        "created_at": _whole,
-        "compacted_at": _or_null(_whole),
-        "last_accessed_at": _or_null(_whole),
+        "created_at": _time,
+        "compacted_at": _or_null(_time),
+        "last_accessed_at": _or_null(_time),
         "access_count": _count,
     },
     "summary": {
@@ -110,7 +112,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "first_message_id": _or_null(_id),
         "last_message_id": _or_null(_id),
         "token_estimate": _count,
-        "created_at": _whole,
+        "created_at": _time,
     },
     "correction": {
         "session_id": _or_null(_text),
@@ -120,17 +122,17 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "skill_name": _or_null(_text),
         "kind": _text,
         "confidence": _share,
-        "created_at": _whole,
-        "retired_at": _or_null(_whole),
+        "created_at": _time,
+        "retired_at": _or_null(_time),
     },
     "session": {
         "id": _text,
         "title": _or_null(_text),
         "conversation_id": _or_null(_id),
-        "created_at": _whole,
-        "updated_at": _whole,
+        "created_at": _time,
+        "updated_at": _time,
     },
-    "event": {"event_type": _any_text, "payload": _any_text, "created_at": _whole},
+    "event": {"event_type": _any_text, "payload": _any_text, "created_at": _time},
 }
 _PARENT = {"message": "conversation", "summary": "conversation", "event": "session"}
 
@@ -410,7 +412,7 @@ def read_records(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[tuple[str, 
             yield from _arranged(found)
         except errors.InputError as error:
             raise errors.InputError(
-                f"{path} is no snapshot that can be imported: line {lines.number}: {error}"
+                f"{path} is no snapshot that can be imported: line {max(1, lines.number)}: {error}"
             ) from error
 
 
@@ -436,7 +438,7 @@ class _Lines:
         self._left -= len(line)
         if self._left < 0:
             raise errors.InputError("it is larger than what is accepted: raise the limit if you trust it")
-        self.number += 1
+        self.number += bool(line)
         return line
 
     def rest(self) -> bytes:
@@ -552,7 +554,7 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
     messages = _objects(conversation["messages"])
     for message in messages:
         _exact(message, "id conversation_id role content parts_json created_at", "a message")
-        if not _whole(message["created_at"]) or abs(message["created_at"]) > _LARGEST // _SECOND:
+        if not _time(message["created_at"]):
             raise errors.InputError(f"created_at of a message cannot be {str(message['created_at'])[:40]}")
     times = [message["created_at"] * _SECOND for message in messages]
     if not times:

@@ -26,6 +26,7 @@ from workers.cli import (
     memory,
     remember,
     search,
+    sessions,
     status,
     summaries,
     worker,
@@ -47,6 +48,7 @@ app.command("status")(status.status)
 app.command("worker")(worker.worker)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(memory.app, name="memory")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(chat.app, name="chat")
 app.add_typer(summaries.app, name="summaries")
 app.add_typer(summaries.facts_app, name="facts")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from services import errors
+from workers.cli import snapshot
 from workers.cli.chat import make_vectors, say_what_waits
 from workers.cli.session import (
     AsJson,
@@ -20,7 +21,12 @@ from workers.cli.session import (
     table,
 )
 
-app = typer.Typer(no_args_is_help=True, help="See what is remembered, forget it, repair its vectors.")
+app = typer.Typer(
+    no_args_is_help=True, help="See what is remembered, forget it, move it, repair its vectors."
+)
+app.command("export")(snapshot.export)
+app.command("import")(snapshot.import_file)
+app.command("evict")(snapshot.evict)
 
 
 @app.command()

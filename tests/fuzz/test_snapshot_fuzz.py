@@ -1,0 +1,104 @@
+"""Mutated snapshots: each is refused with a reason and leaves the database as it was, or is imported whole."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from services import errors
+from services.ids import content_hash
+from services.memory.models import NewMessage, Role
+from tests.builders import rows
+
+pytestmark = pytest.mark.slow
+
+TABLES = "conversations messages summaries zeph_corrections acp_sessions acp_session_events".split()
+ODD = [None, True, -1, 0, 2**63, 1.5, "", "\x00", "x" * 300, [], {}, [[1]], {"a": 1}, "\u202e", "1"]
+BYTES = b'{}[]",:\\0\xff\x00\n'
+
+
+@pytest.fixture
+def good(container, tmp_path):
+    with container.database.write() as unit:
+        for key in ("a", None):
+            made = unit.messages.create_conversation("default", key=key)
+            parts = [{"kind": "text", "text": "x"}]
+            news = [NewMessage(Role.USER, f"{key} {number}", parts=parts) for number in range(3)]
+            ids = unit.messages.add("default", made, news)
+            summary = {"content": "s", "token_estimate": 1, "created_at": 1}
+            ends = {"first_message_id": ids[0], "last_message_id": ids[2]}
+            unit.snapshots.add_summaries("default", made, [summary | ends])
+    container.sessions().create_acp_session("s")
+    container.sessions().save_acp_event("s", "text", "payload")
+    container.snapshots.export_to(tmp_path / "good.json", namespace="default")
+    return (tmp_path / "good.json").read_bytes()
+
+
+def mutated_bytes(good, dice):
+    data = bytearray(good)
+    for _ in range(dice.randint(1, 4)):
+        at = dice.randrange(len(data))
+        action = dice.randrange(4)
+        if action == 0:
+            data[at] = dice.choice(BYTES)
+        elif action == 1:
+            del data[at : at + dice.randint(1, 40)]
+        elif action == 2:
+            data[at:at] = data[at // 2 : at // 2 + dice.randint(1, 40)]
+        else:
+            del data[at + 1 :]
+    return bytes(data)
+
+
+def mutated_records(good, dice):
+    """A file whose counts and checksum are right, so that only the records can be wrong."""
+    records = json.loads(good)["records"]
+    for _ in range(dice.randint(1, 3)):
+        at = dice.randrange(len(records))
+        record = records[at]
+        name = dice.choice(list(record))
+        action = dice.randrange(5)
+        if action == 0:
+            record[name] = dice.choice(ODD)
+        elif action == 1:
+            records.insert(dice.randrange(len(records)), records.pop(at))
+        elif action == 2:
+            records.insert(at, dict(record))
+        elif action == 3:
+            record[name] = dice.choice([dice.choice(list(it.values())) for it in records])
+        elif len(records) > 1:
+            del records[at]
+    lines = ",\n".join(json.dumps(record) for record in records)
+    body = f'{{"format":"zeph-memory","version":2,"records":[\n{lines}\n'
+    counts = dict.fromkeys("conversation message summary correction session event".split(), 0)
+    for record in records:
+        if isinstance(record.get("type"), str) and record["type"] in counts:
+            counts[record["type"]] += 1
+    trailer = json.dumps({"counts": counts, "blake3": content_hash(body)})
+    return f"{body}],{trailer[1:]}\n".encode()
+
+
+@pytest.mark.parametrize("mutated", [mutated_bytes, mutated_records])
+def test_a_mutated_snapshot_is_refused_or_imported_whole(container, build, good, tmp_path, mutated):
+    dice = random.Random(7)
+    target = build(tmp_path / "other")
+    path = tmp_path / "mutated.json"
+    outcomes = {"refused": 0, "imported": 0}
+    for number in range(1_000):
+        namespace = f"n{number}"
+        path.write_bytes(mutated(good, dice))
+        before = [rows(target, f"SELECT count(*) FROM {table}") for table in TABLES]
+        try:
+            first = target.snapshots.import_from(path, namespace=namespace)
+        except errors.InputError:
+            assert [rows(target, f"SELECT count(*) FROM {table}") for table in TABLES] == before
+            outcomes["refused"] += 1
+            continue
+        second = target.snapshots.import_from(path, namespace=namespace)
+        added = (second.conversations, second.messages, second.summaries, second.sessions, second.events)
+        assert added == (0, 0, 0, 0, 0), (number, first, second)
+        outcomes["imported"] += 1
+    assert outcomes["refused"] > 300
+    assert mutated is mutated_bytes or outcomes["imported"] > 50
