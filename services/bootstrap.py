@@ -280,6 +280,7 @@ class Container:
         return SemanticMemory(
             self.database,
             self.message_vectors,
+            self.recall,
             AccessCounts(self.database, self.clock),
             namespace=self.settings.namespace,
             rule=EmbeddingRule(memory.autosave_assistant, memory.autosave_min_length),

@@ -1,4 +1,4 @@
-"""Conversation memory: remembering, reading back, compacting, forgetting.
+"""Conversation memory: remembering, recalling, reading back, compacting, forgetting.
 
 `remember` writes the message and the job that embeds it in one transaction and returns; everything slow happens behind
 it, and nothing that is down can make it fail but the database itself.
@@ -30,6 +30,7 @@ from services.memory.models import (
     storable,
 )
 from services.memory.pairs import paired
+from services.memory.recall import Recall, RecallAnswer
 from services.memory.store import MemoryDatabase, MemoryUnit
 from services.memory.summaries import summary_job_if_due
 from services.memory.vectors import COLLECTION, MessageVectors, block_jobs, removal_job
@@ -46,6 +47,7 @@ class SemanticMemory:
         self,
         database: MemoryDatabase,
         vectors: MessageVectors,
+        recall: Recall,
         access: AccessCounts,
         *,
         namespace: str = DEFAULT_NAMESPACE,
@@ -55,6 +57,7 @@ class SemanticMemory:
     ) -> None:
         self._database = database
         self._vectors = vectors
+        self._recall = recall
         self._access = access
         self._namespace = namespace
         self._rule = rule or EmbeddingRule()
@@ -182,6 +185,31 @@ class SemanticMemory:
         return gone
 
     # ---- reading ---------------------------------------------------------------------------------------------
+
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        conversation: ConversationId | str | None = None,
+        where: MessageFilter | None = None,
+        mode: str | None = None,
+        as_of: int | None = None,
+        namespace: str | None = None,
+    ) -> RecallAnswer:
+        """The messages that matter for the query, best first; see Recall.recall.
+
+        `conversation` narrows it to one, by id or key. What is found is counted as accessed, a little later. Raises
+        InputError, and NotFound for an unknown conversation.
+        """
+        mine = namespace or self._namespace
+        wanted = where or MessageFilter()
+        if conversation is not None:
+            with self._database.read() as unit:
+                wanted = replace(wanted, conversation_id=_existing(unit, mine, conversation))
+        answer = self._recall.recall(query, namespace=mine, limit=limit, where=wanted, mode=mode, as_of=as_of)
+        self._access.note(hit.message.id for hit in answer.hits)
+        return answer
 
     def history(
         self,

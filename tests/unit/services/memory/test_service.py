@@ -260,6 +260,70 @@ def test_messages_of_one_moment_keep_their_order_b41(memory):
     assert contents(memory.history()) == ["0", "1", "2", "3", "4"]
 
 
+# ---- recall ----------------------------------------------------------------------------------------------------
+
+
+def recalled(memory, *arguments, **options):
+    return [hit.message.content for hit in memory.recall(*arguments, **options).hits]
+
+
+def test_what_was_remembered_is_recalled_by_words_at_once_and_by_meaning_after_the_worker(memory, container):
+    memory.remember("user", "My dog is called Rex")
+    assert recalled(memory, "Rex") == ["My dog is called Rex"]
+    assert recalled(memory, "dogs", mode="vector") == []
+    work(container)
+    assert recalled(memory, "dogs", mode="vector") == ["My dog is called Rex"]
+
+
+def test_recall_is_narrowed_to_a_conversation_and_a_namespace(memory, container):
+    memory.remember("user", "plums in a", conversation="a")
+    memory.remember("user", "plums in b", conversation="b")
+    memory.remember("user", "alice's plums", namespace="alice")
+    work(container)
+    assert (
+        recalled(memory, "plums", conversation="a")
+        == recalled(memory, "plums", conversation=1)
+        == ["plums in a"]
+    )
+    assert recalled(memory, "plums", namespace="alice") == ["alice's plums"]
+    assert recalled(memory, "plums", where=MessageFilter(roles=(Role.SYSTEM,))) == []
+    with pytest.raises(errors.NotFound):
+        memory.recall("plums", conversation="c")
+
+
+def test_b43_what_is_recalled_is_counted_and_recall_itself_writes_nothing(memory, container):
+    memory.remember("user", "plums")
+    memory.remember("user", "pears")
+    memory.recall("plums", limit=1)
+    accesses = "SELECT access_count FROM messages ORDER BY id"
+    assert rows(container, accesses) == [(0,), (0,)]
+    memory.close()
+    assert rows(container, accesses) == [(1,), (0,)]
+
+
+def test_b31_recall_answers_by_words_while_the_vector_store_is_down_and_says_so(build):
+    container = build()
+    container.embedder, container.vectors = ScriptedEmbedder(), FallibleStore()
+    container.memory.remember("user", "plums")
+    work(container)
+    container.vectors.down = True
+    answer = container.memory.recall("plums", mode="hybrid")
+    assert [hit.message.content for hit in answer.hits] == ["plums"]
+    assert answer.degraded == ("vector",)
+
+
+def test_deleted_hidden_and_forgotten_messages_are_not_recalled(memory, container):
+    ids = [memory.remember("user", f"plums {number}") for number in range(4)]
+    work(container)
+    memory.replace_conversation(1, first=ids[0], last=ids[0], summary="fruit")
+    memory.forget(messages=[ids[1]])
+    with container.database.write() as unit:
+        unit.messages.soft_delete("default", [ids[2]])
+    # Before any vector is removed.
+    for mode in ("vector", "keyword", "hybrid"):
+        assert set(recalled(memory, "plums", mode=mode)) <= {"plums 3", "fruit"}, mode
+
+
 # ---- compaction ------------------------------------------------------------------------------------------------
 
 
