@@ -89,6 +89,14 @@ _TWIN_LIVES = sa.exists().where(
     _twin.c.dedupe_key == t.c.dedupe_key,
     _twin.c.state.in_(LIVE_STATES),
 )
+# Literals, because with bound values SQLite does not use the index of live jobs.
+_LIVE = sa.or_(*(t.c.state == sa.literal_column(f"'{state}'") for state in LIVE_STATES))
+_SAME = sa.select(t.c.id).where(
+    t.c.kind == sa.bindparam("kind"), t.c.dedupe_key == sa.bindparam("dedupe_key")
+)
+_LIVE_TWIN = _SAME.where(t.c.namespace == sa.bindparam("namespace"), _LIVE)
+# Within a batch, a finished child of that name stands as well.
+_SIBLING = _SAME.where(t.c.parent_id == sa.bindparam("parent_id"))
 _INSERT = insert(t).on_conflict_do_nothing().returning(t.c.id)
 
 
@@ -148,10 +156,12 @@ class SqlJobRows:
 
     def _twin(self, job: NewJob) -> int:
         """The id of the job that made this one superfluous."""
-        same = [t.c.kind == job.kind.name, t.c.dedupe_key == job.dedupe_key]
-        live = sa.and_(t.c.namespace == job.namespace, t.c.state.in_(LIVE_STATES))
-        twin = sa.or_(t.c.parent_id == job.parent_id, live) if job.parent_id is not None else live
-        return int(self._connection.execute(sa.select(t.c.id).where(*same, twin).limit(1)).scalar_one())
+        values = {"kind": job.kind.name, "dedupe_key": job.dedupe_key, "namespace": job.namespace}
+        found = self._connection.execute(_LIVE_TWIN, values).scalar()
+        if found is None:
+            values = {"kind": job.kind.name, "dedupe_key": job.dedupe_key, "parent_id": job.parent_id}
+            found = self._connection.execute(_SIBLING, values).scalar_one()
+        return int(found)
 
     def _check_room(self, jobs: Sequence[NewJob]) -> None:
         # Maintenance is what makes room, and the children of a batch were accepted with it.

@@ -45,6 +45,7 @@ _BM25 = "bm25(messages_fts, 2.0, 1.0, 0.4, 0.0)"
 _MINE = sa.select(c.c.id).where(c.c.namespace == sa.bindparam("namespace"))
 _LATEST = _MINE.order_by(c.c.id.desc()).limit(1)
 _BY_ID = _MINE.where(c.c.id == sa.bindparam("name"))
+_INSERT = sa.insert(m).returning(m.c.id, sort_by_parameter_order=True)
 _BY_KEY = _MINE.where(c.c.key == sa.bindparam("name"))
 
 
@@ -118,12 +119,9 @@ class SqlMessageRows:
         if self.resolve(namespace, conversation_id) is None:
             raise errors.NotFound(f"namespace {namespace} has no conversation {conversation_id}")
         now = self._clock.now()
-        statement = sa.insert(m).returning(m.c.id, sort_by_parameter_order=True)
         rows = [_row(namespace, conversation_id, message, now) for message in messages]
         return (
-            [MessageId(found) for found in self._connection.execute(statement, rows).scalars()]
-            if rows
-            else []
+            [MessageId(found) for found in self._connection.execute(_INSERT, rows).scalars()] if rows else []
         )
 
     def get(self, namespace: str, ids: Sequence[MessageId]) -> dict[MessageId, Message]:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from services import errors
+from services.adapters import job_rows
 from services.jobs.models import (
     EMBED_DOCUMENT,
     INGEST_BATCH,
@@ -506,3 +507,14 @@ def test_a_tally_counts_children_that_are_alike_and_adds_what_they_made(containe
     assert (rows["done", "stored"].chunks, rows["done", "stored"].added) == (8, 6)
     assert rows["pending", ""].jobs == 1
     assert EMBED_DOCUMENT.name not in {it.kind for it in rows.values()}
+
+
+def test_the_live_twin_of_a_job_is_found_without_reading_the_queue(container):
+    with container.sqlite.read() as connection:
+        question = str(job_rows._LIVE_TWIN.compile(dialect=connection.dialect))
+        plan = connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {question}", ("x",) * question.count("?")
+        ).all()
+    assert [step[3] for step in plan] == [
+        "SEARCH jobs USING INDEX uq_jobs_live (namespace=? AND kind=? AND dedupe_key=?)"
+    ]
