@@ -399,7 +399,7 @@ class LlmSettings(Section):
     )
     context_tokens: int = Field(
         default=16_384,
-        ge=8_192,
+        ge=2_048,
         le=10_000_000,
         description="Tokens of question and reply that the model holds.",
     )

@@ -20,6 +20,7 @@ from services.ids import ConversationId
 from services.jobs.models import EMBED_SUMMARY, REMOVE_VECTORS, SUMMARIZE, NewJob
 from services.jobs.run import JobRun
 from services.language.recorded import Answer, RecordedModel
+from services.memory.facts import same_claim
 from services.memory.models import ConversationName, Message, Origin
 from services.memory.summary_prompt import (
     Digest,
@@ -64,7 +65,7 @@ class SummaryLimits:
     @property
     def prompt_tokens(self) -> int:
         """What is left for the conversation beside the instructions and the longest reply."""
-        return self.context_tokens - _REPLY_AND_INSTRUCTIONS
+        return max(self.context_tokens - _REPLY_AND_INSTRUCTIONS, self.context_tokens // 3)
 
 
 class HasSummaries(Protocol):
@@ -117,11 +118,6 @@ class Summarizer:
                 "key_fact", "key_fact_id", lambda unit: unit.key_facts, self.embed_facts, embed_summary_job
             ),
         }
-
-    @property
-    def threshold(self) -> int:
-        """Messages without a summary that call for one; 0 without a language model."""
-        return 0 if self._model is None else self._limits.threshold
 
     def submit(self, conversation: ConversationName, *, namespace: str, limit: int | None = None) -> int:
         """Accept a summary of the next `limit` messages (default: the threshold); the job's id.
@@ -195,7 +191,7 @@ class Summarizer:
     def embed_facts(self, space: Space, namespace: str, summary_id: int, run: JobRun) -> int:
         """Embed the facts of one summary that lack vectors in this space; vectors made.
 
-        In the active collection a fact that an older one says already is deleted instead.
+        In the active collection a fact that an older one says already in almost the same words is deleted instead.
         """
         run.checkpoint()
         with self._database.read() as unit:
@@ -270,18 +266,23 @@ class Summarizer:
         """The facts that an older one says already, here or in the store. A store that is away hides none."""
         repeated: set[int] = set()
         for number, row in enumerate(rows):
-            earlier = [vectors[at] for at in range(number) if rows[at].id not in repeated]
-            similar = any(
-                float(vectors[number][0] @ other[0]) >= self._limits.duplicate_similarity for other in earlier
-            )
+            vector = vectors[number][0]
+            near = [
+                rows[at].text
+                for at in range(number)
+                if rows[at].id not in repeated
+                and float(vector @ vectors[at][0]) >= self._limits.duplicate_similarity
+            ]
             try:
-                if similar or self._is_known(space, namespace, row, vectors[number][0]):
-                    repeated.add(row.id)
+                near += self._stored_near(space, namespace, row, vector)
             except errors.TransientError as error:
                 log.warning("duplicates_unchecked reason=%s", error)
+            if any(same_claim(text, row.text) for text in near):
+                repeated.add(row.id)
         return repeated
 
-    def _is_known(self, space: Space, namespace: str, row: RowText, vector: Vector) -> bool:
+    def _stored_near(self, space: Space, namespace: str, row: RowText, vector: Vector) -> list[str]:
+        """The older facts that are almost equal in meaning."""
         older = Filter(must=(Condition("key_fact_id", at_most=row.id - 1),))
         hits = self._spaces.store.search(
             space.collection.physical, namespace, vector, limit=_NEIGHBOURS, where=older
@@ -289,11 +290,9 @@ class Summarizer:
         close = [
             int(hit.payload["key_fact_id"]) for hit in hits if hit.score >= self._limits.duplicate_similarity
         ]
-        if not close:
-            return False
         # A vector outlives its row for a moment, and what nobody can read is not known.
         with self._database.read() as unit:
-            return bool(unit.key_facts.get(namespace, close))
+            return [fact.fact for fact in unit.key_facts.get(namespace, close).values()]
 
     def _write(
         self,

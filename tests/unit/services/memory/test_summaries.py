@@ -378,6 +378,19 @@ def test_b_21_a_fact_whose_nearest_neighbour_is_almost_equal_is_dropped_and_othe
     assert vectors(container, FACT_COLLECTION) == 3
 
 
+def test_a_fact_that_corrects_an_older_one_in_a_number_stays_however_alike(connected, server):
+    container = connected(memory__key_fact_similarity=0.5)
+    told = iter(
+        [reply_with("The key is rotated every 30 days"), reply_with("The key is rotated every 90 days")]
+    )
+    server.chat = lambda _request: next(told)
+    remember(container, 11, "one")
+    work(container)
+    remember(container, 11, "two")
+    work(container)
+    assert rows(container, "key_facts") == 2
+
+
 def test_b_21_the_similarity_from_which_facts_are_equal_is_a_setting(connected, server):
     container = connected(memory__key_fact_similarity=0.0)
     server.chat = lambda _request: reply_with("Ana lives in Lisbon", "Ana lives in Lisbon today")
