@@ -112,6 +112,23 @@ def run_pending(container: Container, queues: Sequence[str] = tuple(Queue)) -> N
         pass
 
 
+def try_job(container: Container, job_id: int) -> None:
+    """Run this job once, here and now, unless another worker has it.
+
+    Raises PermanentError with its reason if it is dead, TransientError if it did not succeed yet; it stays queued.
+    """
+    run = container.ledger.claim(job_id)
+    if run is not None:
+        Runner(container).run(run)
+    job = _job(container, job_id)
+    if job.state is JobState.DEAD:
+        raise errors.PermanentError(f"job {job_id} failed: {job.error_message}")
+    if job.state is not JobState.DONE:
+        raise errors.TransientError(
+            f"{job.error_message or 'another worker has it'}; job {job_id} stays queued for `zeph worker`"
+        )
+
+
 def run_job(container: Container, job_id: int) -> None:
     """Work until this job has ended. Raises PermanentError with its reason if it is dead."""
     with LocalWorker(container) as worker:

@@ -51,10 +51,10 @@ def run(
                 {"job_id": job_id}, f"job {job_id} is queued: `zeph jobs show {job_id}`", as_json=as_json
             )
             return
-        from workers.local import run_job, run_pending
+        from workers.local import run_pending, try_job
 
         before = {summary.id for summary in container.summaries.load_summaries(name, namespace=mine)}
-        run_job(container, job_id)
+        try_job(container, job_id)
         run_pending(container, ["graph", "embedding"])
         found = [it for it in container.summaries.load_summaries(name, namespace=mine) if it.id not in before]
     _print_summaries(found, as_json=as_json, nothing="nothing to summarise: too few messages")

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from services.memory.models import NewMessage
-from tests.fake_openai import FakeOpenAi
+from tests.fake_openai import FakeOpenAi, Reply
 
 REPLY = json.dumps(
     {"summary": "Ana moved the [backup] to Lisbon.", "key_facts": ["Ana lives in Lisbon."], "entities": []}
@@ -78,3 +78,23 @@ def test_an_answer_by_words_alone_says_so(zeph, conversation, monkeypatch):
     assert result.code == 0
     assert "degraded: found by words alone: " in result.err
     assert "Ana lives in Lisbon." in result.out
+
+
+def test_a_model_that_is_away_is_named_at_once_and_the_work_stays_queued(
+    zeph, conversation, monkeypatch, opened
+):
+    monkeypatch.setenv("ZEPH_LLM__BASE_URL", "http://127.0.0.1:9/v1")
+    result = zeph("summaries", "run", "--messages", "5")
+    assert (result.code, result.out) == (3, "")
+    assert "llm server http://127.0.0.1:9/v1/chat/completions does not answer" in result.err
+    assert "stays queued" in result.err
+    with opened.database.read() as unit:
+        (job,) = unit.jobs.select(kind="memory.summarize")
+    assert job.state == "pending"
+
+
+def test_a_model_that_refuses_is_named_with_its_reason(zeph, conversation, model):
+    model.replies.append(Reply(401, {"error": {"message": "no such key"}}))
+    result = zeph("summaries", "run", "--messages", "5")
+    assert result.code == 2
+    assert "no such key (check llm.api_key)" in result.err
