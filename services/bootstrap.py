@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from services.memory.snapshot import MemorySnapshot
     from services.memory.summaries import Summarizer
     from services.memory.summary_search import SummarySearch
+    from services.memory.summary_vectors import SummaryVectors
     from services.memory.tokens import TokenCounter
     from services.memory.vectors import MessageVectors
 
@@ -321,10 +322,19 @@ class Container:
             threshold=memory.summarization_threshold,
             context_tokens=llm.context_tokens,
             timeout_seconds=llm.timeout_secs,
-            duplicate_similarity=memory.key_fact_similarity,
             redact=memory.redact_credentials,
         )
-        return Summarizer(self.database, self.spaces, self.language_model, self.tokens, self.clock, limits)
+        return Summarizer(
+            self.database, self.summary_vectors, self.language_model, self.tokens, self.clock, limits
+        )
+
+    @cached_property
+    def summary_vectors(self) -> SummaryVectors:
+        """Gives summaries and key facts their vectors."""
+        from services.memory.summary_vectors import SummaryVectors
+
+        similarity = self.settings.memory.key_fact_similarity
+        return SummaryVectors(self.database, self.spaces, duplicate_similarity=similarity)
 
     @cached_property
     def summaries(self) -> SummarySearch:
@@ -399,7 +409,7 @@ class Container:
         from services.embedding.upkeep import VectorUpkeep
         from services.memory.vectors import COLLECTION
 
-        owners = {COLLECTION: self.message_vectors.owner, **self.summarizer.owners}
+        owners = {COLLECTION: self.message_vectors.owner, **self.summary_vectors.owners}
         return VectorUpkeep(self.database, self.spaces, self.ingestion.owner, owners)
 
 

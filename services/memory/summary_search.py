@@ -11,8 +11,8 @@ from services import errors
 from services.embedding.spaces import VectorSpaces
 from services.ids import ConversationId
 from services.memory.models import ConversationName
-from services.memory.summaries import FACT_COLLECTION, SUMMARY_COLLECTION
 from services.memory.summary_store import KeyFact, Summary, SummaryDatabase, SummaryUnit, TextRows
+from services.memory.summary_vectors import FACT_COLLECTION, SUMMARY_COLLECTION
 from services.ports import Condition, Filter
 
 log = logging.getLogger(__name__)

@@ -17,4 +17,4 @@ def summarize(container: Container, run: JobRun) -> None:
 @job(EMBED_SUMMARY)
 def embed_summary(container: Container, run: JobRun) -> None:
     """Give a summary and its facts their vectors."""
-    container.summarizer.embed(run)
+    container.summary_vectors.embed(run)

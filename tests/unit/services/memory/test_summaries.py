@@ -11,8 +11,9 @@ from services.adapters.in_memory import ScriptedModel
 from services.ids import ConversationId
 from services.jobs.models import PURGE_JOBS, RECONCILE, SUMMARIZE, JobState
 from services.memory.models import NewMessage
-from services.memory.summaries import FACT_COLLECTION, SUMMARY_COLLECTION, summary_job_if_due
+from services.memory.summaries import summary_job_if_due
 from services.memory.summary_search import SummarySearch
+from services.memory.summary_vectors import FACT_COLLECTION, SUMMARY_COLLECTION
 from services.ports import ChatRequest
 from tests.builders import FallibleStore, ScriptedEmbedder, claim, enqueue, job, new_job, work
 from tests.fake_openai import FakeOpenAi, Reply
