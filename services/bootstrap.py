@@ -361,8 +361,9 @@ class Container:
     def snapshots(self) -> MemorySnapshot:
         """Exports and imports memory as files."""
         from services.memory.snapshot import MemorySnapshot
+        from services.memory.vector_transfer import VectorTransfer
 
-        return MemorySnapshot(self.database)
+        return MemorySnapshot(self.database, VectorTransfer(self.database, self.spaces))
 
     # ---- documents -------------------------------------------------------------------------------------------
 

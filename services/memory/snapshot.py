@@ -9,9 +9,12 @@ Version 2 is one JSON document with one record a line, so that neither side hold
     {"type":"correction",...},
     {"type":"session","id":"s","title":null,"conversation_id":1,...},
     {"type":"event",...}
+    {"type":"embedder","provider":"local","model":"...","dimension":384}
+    {"type":"vectors","message_id":1,"vectors":["<Base64 of little-endian float32>",...]}
     ],"counts":{"conversation":1,...},"blake3":"<hash of every byte before this line>"}
 
-Messages and summaries belong to the conversation above them, events to the session above them. Ids count from 1 in the
+Messages and summaries belong to the conversation above them, events to the session above them. The last
+two are there on request only, and are taken in where the same model is configured. Ids count from 1 in the
 order of the file and mean nothing outside it; times are microseconds; `parts` is JSON in a string. The file names no
 time and no namespace of its own: equal memories give equal files. Version 1 (one object, conversations with their
 messages and summaries) can be read.
@@ -29,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from services import errors
 from services.ids import ConversationId, MessageId, new_hasher
@@ -38,7 +41,12 @@ from services.memory import strict_json
 from services.memory.models import NewMessage, Origin, Role
 from services.memory.sessions import AcpEvent, AcpSessionInfo, SessionRows, check_session_id
 from services.memory.store import MessageRows
+from services.memory.vector_transfer import VectorTransfer, decode
 from services.memory.vectors import block_jobs
+from services.ports import EmbedderIdentity
+
+if TYPE_CHECKING:
+    from services.ports import Vector
 
 Record: TypeAlias = dict[str, Any]
 
@@ -93,9 +101,9 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "conversation": {"id": _id, "key": _or_null(_text), "title": _or_null(_text), "created_at": _time},
     "message": {
         "id": _id,
-        "role": lambda value: value in set(Role),
+        "role": lambda value: _text(value) and value in set(Role),
         "speaker": _or_null(_text),
-        "origin": lambda value: value in set(Origin),
+        "origin": lambda value: _text(value) and value in set(Origin),
         "content": _text,
         "parts": _text,
         "agent_visible": _flag,
@@ -134,7 +142,22 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     },
     "event": {"event_type": _any_text, "payload": _any_text, "created_at": _time},
 }
-_PARENT = {"message": "conversation", "summary": "conversation", "event": "session"}
+_EMBEDDER: Mapping[str, Callable[[Any], bool]] = {"provider": _text, "model": _text, "dimension": _id}
+_VECTORS: Mapping[str, Callable[[Any], bool]] = {
+    "message_id": _id,
+    "vectors": lambda value: isinstance(value, list) and all(map(_any_text, value)),
+}
+KINDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
+    **FIELDS,
+    "embedder": _EMBEDDER,
+    "vectors": _VECTORS,
+}
+_PARENT = {
+    "message": "conversation",
+    "summary": "conversation",
+    "event": "session",
+    "vectors": "embedder",
+}
 
 
 # ---- what it asks of the database --------------------------------------------------------------------------------
@@ -220,7 +243,7 @@ class SnapshotDatabase(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What a snapshot holds. `parts_lost` messages had parts that nobody can read; their text is there."""
+    """What a snapshot holds, `vectors` being messages that have theirs with them. `parts_lost` messages had parts that nobody can read; their text is there."""
 
     conversations: int
     messages: int
@@ -228,6 +251,7 @@ class ExportReport:
     corrections: int
     sessions: int
     events: int
+    vectors: int
     parts_lost: int
     bytes: int
 
@@ -246,6 +270,7 @@ class ImportReport:
     corrections: int = 0
     sessions: int = 0
     events: int = 0
+    vectors: int = 0
     skipped: int = 0
     dangling: int = 0
     keys_taken: int = 0
@@ -254,24 +279,40 @@ class ImportReport:
 class MemorySnapshot:
     """Exports a namespace into one file and imports such files, twice as well as once."""
 
-    def __init__(self, database: SnapshotDatabase) -> None:
+    def __init__(self, database: SnapshotDatabase, vectors: VectorTransfer) -> None:
         self._database = database
+        self._vectors = vectors
 
     def export_to(
-        self, path: Path, *, namespace: str, session_id: str | None = None, overwrite: bool = False
+        self,
+        path: Path,
+        *,
+        namespace: str,
+        session_id: str | None = None,
+        vectors: bool = False,
+        overwrite: bool = False,
     ) -> ExportReport:
         """Write everything, or one session alone, as of one moment; compressed if the name ends in `.gz`.
 
-        The file appears whole or not at all, mode 0600. Raises InputError, and NotFound for an unknown session.
+        The file appears whole or not at all, mode 0600. Raises InputError, NotFound for an unknown session, and
+        with `vectors` DimensionMismatch and VectorStoreUnavailable.
         """
         if path.exists() and not overwrite:
             raise errors.InputError(f"{path} exists already: choose another name, or say that it may go")
-        with self._database.read() as unit, _new_file(path) as file:
-            export = _Export(unit, namespace)
-            written = _write(file, export.everything() if session_id is None else export.session(session_id))
-        counts = {f"{kind}s": count for kind, count in written.items() if kind != "summary"}
+        export = _Export(self._database, self._vectors, namespace)
+        records = export.everything(vectors=vectors) if session_id is None else export.one(session_id)
+        with _new_file(path) as file:
+            written = _write(file, records)
         return ExportReport(
-            **counts, summaries=written["summary"], parts_lost=export.parts_lost, bytes=path.stat().st_size
+            written["conversation"],
+            written["message"],
+            written["summary"],
+            written["correction"],
+            written["session"],
+            written["event"],
+            written["vectors"],
+            export.parts_lost,
+            path.stat().st_size,
         )
 
     def import_from(self, path: Path, *, namespace: str, max_bytes: int = MAX_BYTES) -> ImportReport:
@@ -281,11 +322,19 @@ class MemorySnapshot:
         a message with ours; in it only new messages are added. Raises InputError for a file that is no sound
         snapshot, before anything is written.
         """
-        for _ in read_records(path, max_bytes):
-            pass
+        kinds = {kind for kind, _ in read_records(path, max_bytes)}
+        space = self._vectors.target() if "vectors" in kinds else None
         with self._database.write() as unit:
             # Read anew: a file that has changed since fails its checksum here, and all is rolled back.
-            return _Import(unit, namespace).run(read_records(path, max_bytes))
+            done = _Import(unit, namespace, None if space is None else space.embedder.identity)
+            report = done.run(read_records(path, max_bytes))
+        if space is not None and done.vectors:
+            adopted = self._vectors.adopt(space, namespace, done.vectors)
+            report.vectors = len(adopted)
+            left = [message_id for message_id in done.vectors if message_id not in adopted]
+            with self._database.write() as unit:
+                unit.jobs.enqueue(block_jobs(namespace, left))
+        return report
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------
@@ -294,50 +343,58 @@ class MemorySnapshot:
 class _Export:
     """The records of a namespace, numbered from 1."""
 
-    def __init__(self, unit: SnapshotUnit, namespace: str) -> None:
-        self._unit = unit
+    def __init__(self, database: SnapshotDatabase, vectors: VectorTransfer, namespace: str) -> None:
+        self._database = database
+        self._vectors = vectors
         self._namespace = namespace
+        # Ids here -> ids in the file.
         self._conversations: dict[int | None, int] = {}
         self._messages: dict[int | None, int] = {}
         self.parts_lost = 0
 
-    def everything(self) -> Iterator[tuple[str, Record]]:
-        rows = self._unit.snapshots
-        for row in rows.conversations(self._namespace):
-            yield from self._conversation(row)
-        for row in rows.corrections(self._namespace):
-            yield "correction", row | {"message_id": self._messages.get(row["message_id"])}
-        # In an order of their own, which an import into another database keeps.
-        for info in sorted(
-            self._unit.sessions.all(self._namespace), key=lambda info: (info.created_at, info.id)
-        ):
-            yield from self._session(info)
+    def everything(self, *, vectors: bool) -> Iterator[tuple[str, Record]]:
+        with self._database.read() as unit:
+            for row in unit.snapshots.conversations(self._namespace):
+                yield from self._conversation(unit, row)
+            for row in unit.snapshots.corrections(self._namespace):
+                yield "correction", row | {"message_id": self._messages.get(row["message_id"])}
+            found = unit.sessions.all(self._namespace)
+            # In an order of their own, which an import into another database keeps.
+            for info in sorted(found, key=lambda info: (info.created_at, info.id)):
+                yield from self._session(unit, info)
+        # The vector store may be another server: nothing is held open while it answers.
+        space = self._vectors.source() if vectors else None
+        if space is not None:
+            yield "embedder", asdict(space.collection.identity)
+            for message_id, texts in self._vectors.stored(space, self._namespace):
+                if message_id in self._messages:
+                    yield "vectors", {"message_id": self._messages[message_id], "vectors": texts}
 
-    def session(self, session_id: str) -> Iterator[tuple[str, Record]]:
-        found = self._unit.sessions.get(self._namespace, session_id)
-        if found is None:
-            raise errors.NotFound(f"there is no session {session_id}: `zeph sessions list` shows them")
-        yield from self._session(found)
+    def one(self, session_id: str) -> Iterator[tuple[str, Record]]:
+        with self._database.read() as unit:
+            found = unit.sessions.get(self._namespace, session_id)
+            if found is None:
+                raise errors.NotFound(f"there is no session {session_id}: `zeph sessions list` shows them")
+            yield from self._session(unit, found)
 
-    def _conversation(self, row: Record) -> Iterator[tuple[str, Record]]:
+    def _conversation(self, unit: SnapshotUnit, row: Record) -> Iterator[tuple[str, Record]]:
         conversation_id = row["id"]
         self._conversations[conversation_id] = number = len(self._conversations) + 1
         yield "conversation", row | {"id": number}
-        rows = self._unit.snapshots
-        for message in rows.messages(self._namespace, conversation_id):
+        for message in unit.snapshots.messages(self._namespace, conversation_id):
             self._messages[message["id"]] = number = len(self._messages) + 1
             yield "message", message | {"id": number, "parts": self._parts(message["parts"])}
-        for summary in rows.summaries(self._namespace, conversation_id):
+        for summary in unit.snapshots.summaries(self._namespace, conversation_id):
             ends = {
                 name: self._messages.get(summary[name]) for name in ("first_message_id", "last_message_id")
             }
             yield "summary", summary | ends
 
-    def _session(self, info: AcpSessionInfo) -> Iterator[tuple[str, Record]]:
+    def _session(self, unit: SnapshotUnit, info: AcpSessionInfo) -> Iterator[tuple[str, Record]]:
         known = self._conversations.get(info.conversation_id)
         facts = asdict(info) | {"conversation_id": known}
         yield "session", {name: facts[name] for name in FIELDS["session"]}
-        for event in self._unit.sessions.events(self._namespace, info.id):
+        for event in unit.sessions.events(self._namespace, info.id):
             yield "event", asdict(event)
 
     def _parts(self, text: str) -> str:
@@ -351,7 +408,7 @@ class _Export:
 
 
 def _write(file: IO[bytes], records: Iterable[tuple[str, Record]]) -> dict[str, int]:
-    written = dict.fromkeys(FIELDS, 0)
+    written = dict.fromkeys(KINDS, 0)
     hasher = new_hasher()
 
     def put(data: bytes) -> None:
@@ -476,7 +533,7 @@ def _records_2(first: bytes, lines: _Lines) -> Iterator[tuple[str, Record]]:
     if first != _HEADER + b"\n":
         raise errors.InputError("the first line is not as it was written")
     hasher = new_hasher()
-    counted = dict.fromkeys(FIELDS, 0)
+    counted = dict.fromkeys(KINDS, 0)
     line = first
     while not line.startswith(b"]"):
         hasher.update(line)
@@ -496,14 +553,14 @@ def _records_2(first: bytes, lines: _Lines) -> Iterator[tuple[str, Record]]:
 
 def _checked(record: Any) -> tuple[str, Record]:
     kind = record.pop("type", None) if isinstance(record, dict) else None
-    fields = FIELDS.get(kind) if isinstance(kind, str) else None
+    fields = KINDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
         raise errors.InputError(f"{str(kind)[:40]!r} is no type of record")
     strange = record.keys() ^ fields.keys()
     if strange:
         raise errors.InputError(f"a {kind} has an unknown or missing field: {min(strange)[:40]}")
     for name, test in fields.items():
-        if not _passes(test, record[name]):
+        if not test(record[name]):
             raise errors.InputError(f"{name} of a {kind} cannot be {str(record[name])[:40]!r}")
     if kind == "session":
         check_session_id(record["id"])
@@ -512,25 +569,24 @@ def _checked(record: Any) -> tuple[str, Record]:
     return str(kind), record
 
 
-def _passes(test: Callable[[Any], bool], value: Any) -> bool:
-    # Lists and objects cannot be looked up in a set, and no field holds one.
-    return not isinstance(value, dict | list) and test(value)
-
-
 def _arranged(records: Iterable[tuple[str, Record]]) -> Iterator[tuple[str, Record]]:
     """The records themselves, if each has its parent above it and no id comes twice."""
     above = None
+    dimension = 0
     seen: defaultdict[str, set[object]] = defaultdict(set)
     for kind, record in records:
         parent = _PARENT.get(kind)
         if parent is None:
             above = kind
+            dimension = record.get("dimension", dimension)
         elif parent != above:
             raise errors.InputError(f"a {kind} belongs under a {parent}")
         if "id" in record:
             if record["id"] in seen[kind]:
                 raise errors.InputError(f"{kind} {record['id']} comes twice")
             seen[kind].add(record["id"])
+        if kind == "vectors":
+            record["vectors"] = [decode(text, dimension) for text in record["vectors"]]
         yield kind, record
 
 
@@ -616,18 +672,28 @@ def _objects(value: Any) -> list[Record]:
 class _Import:
     """One file on its way into a namespace, in one unit of work."""
 
-    def __init__(self, unit: SnapshotUnit, namespace: str) -> None:
+    def __init__(self, unit: SnapshotUnit, namespace: str, wanted: EmbedderIdentity | None) -> None:
         self._unit = unit
         self._namespace = namespace
+        self._wanted = wanted
+        # Messages that are new here and are to have vectors; those that the file has for them.
+        self._bare: set[MessageId] = set()
+        self.vectors: dict[MessageId, list[Vector]] = {}
         self._report = ImportReport()
         # Ids in the file -> ids here.
         self._conversations: dict[int, ConversationId] = {}
         self._messages: dict[int, MessageId] = {}
 
     def run(self, records: Iterable[tuple[str, Record]]) -> ImportReport:
-        take = {"conversation": self._conversation, "correction": self._correction, "session": self._session}
+        take = {
+            "conversation": self._conversation,
+            "correction": self._correction,
+            "session": self._session,
+            "embedder": self._take_vectors,
+        }
         for kind, head, members in _groups(records):
             take[kind](head, members)
+        self._unit.jobs.enqueue(block_jobs(self._namespace, sorted(self._bare - self.vectors.keys())))
         return self._report
 
     def _conversation(self, head: Record, members: Sequence[tuple[str, Record]]) -> None:
@@ -680,8 +746,7 @@ class _Import:
         added = list(zip(ids, new, strict=True))
         self._messages |= {message["id"]: message_id for message_id, message in added}
         self._unit.snapshots.restore(added)
-        embeddable = [message_id for message_id, message in added if message["embeddable"]]
-        self._unit.jobs.enqueue(block_jobs(self._namespace, embeddable))
+        self._bare |= {message_id for message_id, message in added if message["embeddable"]}
         self._report.messages += len(new)
         self._report.skipped += len(messages) - len(new)
 
@@ -731,6 +796,14 @@ class _Import:
         self._report.sessions += created
         self._report.events += len(new)
         self._report.skipped += (not created) + len(members) - len(new)
+
+    def _take_vectors(self, head: Record, members: Sequence[tuple[str, Record]]) -> None:
+        if self._wanted is None or EmbedderIdentity(**head).label != self._wanted.label:
+            return
+        for _, record in members:
+            message_id = self._reference(self._messages, record["message_id"])
+            if message_id in self._bare:
+                self.vectors[message_id] = record["vectors"]
 
     def _reference(self, known: Mapping[int, Any], file_id: int | None) -> Any:
         if file_id is not None and file_id not in known:

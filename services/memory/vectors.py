@@ -76,13 +76,14 @@ class MessageVectors:
         if embedder is None:
             return 0, 0
         label = embedder.identity.label
-        with self._database.write() as unit:
+        with self._database.read() as unit:
             active = unit.collections.find(COLLECTION, CollectionState.ACTIVE)
             physical = active.physical if active else ""
             waiting = unit.messages.waiting(None, physical)
             if active is not None and active.identity.label != label:
                 return waiting, 0
             blocks = unit.messages.incomplete(COLLECTION, physical, limit=_BLOCKS_PER_BACKFILL)
+        with self._database.write() as unit:
             unit.jobs.enqueue([block_job(namespace, block) for namespace, block in blocks])
         return waiting, len(blocks)
 
@@ -155,14 +156,15 @@ def _points(
         return [], [(messages[0].id, 0)], 1
     physical = space.collection.physical
     points = [
-        Point(point, next(rows), _payload(message))
+        Point(point, next(rows), point_payload(message))
         for message, texts in cut
         for point in message_point_ids(namespace, physical, message.id, len(texts))
     ]
     return points, [(message.id, len(texts)) for message, texts in cut], 0
 
 
-def _payload(message: MessageText) -> dict[str, str | int]:
+def point_payload(message: MessageText) -> dict[str, str | int]:
+    """What a vector of this message can be filtered by."""
     return {
         "message_id": message.id,
         "conversation_id": message.conversation_id,

@@ -72,7 +72,9 @@ def mutated_records(good, dice):
             del records[at]
     lines = ",\n".join(json.dumps(record) for record in records)
     body = f'{{"format":"zeph-memory","version":2,"records":[\n{lines}\n'
-    counts = dict.fromkeys("conversation message summary correction session event".split(), 0)
+    counts = dict.fromkeys(
+        "conversation message summary correction session event embedder vectors".split(), 0
+    )
     for record in records:
         if isinstance(record.get("type"), str) and record["type"] in counts:
             counts[record["type"]] += 1

@@ -19,6 +19,9 @@ _MIB = 1024 * 1024
 
 NewFile = Annotated[Path, typer.Argument(help="A new file; compressed if its name ends in .gz.")]
 Snapshot = Annotated[Path, typer.Argument(help="A snapshot, compressed or not.")]
+Vectors = Annotated[
+    bool, typer.Option("--vectors", help="Also write the vectors, for another place with this model.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 MaxSize = Annotated[
     int, typer.Option("--max-mib", min=1, max=1_048_576, help="Refuse larger files, unpacked.")
@@ -30,13 +33,14 @@ def export(
     context: typer.Context,
     file: NewFile,
     *,
+    vectors: Vectors = False,
     force: Force = False,
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
     """Write conversations, messages, summaries, corrections and sessions of a namespace into one private file."""
     with open_container(context) as container:
-        print_export(container, file, namespace, force=force, as_json=as_json)
+        print_export(container, file, namespace, vectors=vectors, force=force, as_json=as_json)
 
 
 def print_export(
@@ -46,6 +50,7 @@ def print_export(
     *,
     force: bool,
     as_json: bool,
+    vectors: bool = False,
     session_id: str | None = None,
 ) -> None:
     """Export and say what was written."""
@@ -53,6 +58,7 @@ def print_export(
         file.expanduser().absolute(),
         namespace=namespace or container.settings.namespace,
         session_id=session_id,
+        vectors=vectors,
         overwrite=force,
     )
     if as_json:

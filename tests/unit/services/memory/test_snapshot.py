@@ -11,8 +11,8 @@ from services import errors
 from services.ids import content_hash
 from services.jobs.models import EMBED_MESSAGES
 from services.memory.models import NewMessage, Origin, Role
-from services.memory.snapshot import FIELDS, MAX_BYTES, read_records
-from tests.builders import rows
+from services.memory.snapshot import FIELDS, KINDS, MAX_BYTES, read_records
+from tests.builders import FallibleStore, rows, work
 
 SECOND = 1_000_000
 
@@ -273,6 +273,68 @@ def test_parts_that_nobody_can_read_are_counted_and_do_not_spoil_the_file(contai
     assert load(other, tmp_path / "a.json").messages == 1
 
 
+# ---- vectors -----------------------------------------------------------------------------------------------------
+
+
+def embed(container):
+    container.message_vectors.embed_missing()
+    work(container)
+
+
+def stored_vectors(container, namespace="default"):
+    ((physical,),) = rows(container, "SELECT physical FROM embedding_collections WHERE state = 'active'")
+    found = dict(container.vectors.scroll(physical, namespace))
+    vectors = container.vectors.fetch(physical, namespace, list(found))
+    return {found[point]["message_id"]: vector.tobytes() for point, vector in vectors.items()}
+
+
+def test_vectors_travel_on_request_and_nothing_is_embedded_again(container, other, tmp_path):
+    talk(container, "the heron", "gone", NewMessage(Role.SYSTEM, "x", embeddable=False), "goodbye")
+    with container.database.write() as unit:
+        unit.messages.soft_delete("default", [2])
+    embed(container)
+    assert export(container, tmp_path / "a.json", vectors=True).vectors == 2
+    report = load(other, tmp_path / "a.json")
+    assert (report.messages, report.vectors, report.dangling) == (3, 2, 0)
+    assert rows(other, "SELECT count(*) FROM jobs") == [(0,)]
+    assert list(stored_vectors(other).values()) == list(stored_vectors(container).values())
+    assert set(stored_vectors(other)) == {1, 3}
+    export(other, tmp_path / "b.json", vectors=True)
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+    assert load(other, tmp_path / "a.json").vectors == 0
+
+
+def test_vectors_of_another_model_are_left_out_and_made_anew(container, build, tmp_path):
+    talk(container, "the heron")
+    embed(container)
+    export(container, tmp_path / "a.json", vectors=True)
+    other = build(tmp_path / "other", embedding__dimensions=32)
+    assert load(other, tmp_path / "a.json").vectors == 0
+    assert rows(other, "SELECT kind FROM jobs") == [(EMBED_MESSAGES.name,)]
+    work(other)
+    assert len(stored_vectors(other)) == 1
+
+
+def test_messages_are_imported_while_the_vector_store_is_down(container, other, tmp_path):
+    talk(container, "the heron")
+    embed(container)
+    export(container, tmp_path / "a.json", vectors=True)
+    other.__dict__["vectors"] = FallibleStore()
+    other.vectors.ensure_collection("x", 64)
+    other.vectors.down = True
+    report = load(other, tmp_path / "a.json")
+    assert (report.messages, report.vectors) == (1, 0)
+    assert rows(other, "SELECT kind FROM jobs") == [(EMBED_MESSAGES.name,)]
+
+
+def test_a_file_without_vectors_creates_no_collection(container, other, tmp_path):
+    talk(container, "the heron")
+    assert export(container, tmp_path / "a.json", vectors=True).vectors == 0
+    load(other, tmp_path / "a.json")
+    for database in (container, other):
+        assert rows(database, "SELECT count(*) FROM embedding_collections") == [(0,)]
+
+
 # ---- the file ----------------------------------------------------------------------------------------------------
 
 
@@ -403,13 +465,15 @@ SESSION = {
     "updated_at": 1,
 }
 EVENT = {"type": "event", "event_type": "t", "payload": "p", "created_at": 1}
+EMBEDDER = {"type": "embedder", "provider": "fake", "model": "hash", "dimension": 2}
+VECTORS = {"type": "vectors", "message_id": 1, "vectors": ["AACAPwAAAAA="]}
 
 
 def sound(*records):
     """A file with these records (objects, or lines as they are) whose counts and checksum are right."""
     lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
     body = HEADER + ",\n".join(lines) + ("\n" if lines else "")
-    counts = dict.fromkeys(FIELDS, 0)
+    counts = dict.fromkeys(KINDS, 0)
     for record in records:
         kind = record.get("type") if isinstance(record, dict) else None
         if isinstance(kind, str) and kind in counts:
@@ -426,7 +490,7 @@ def without(record, name):
     return {key: value for key, value in record.items() if key != name}
 
 
-GOOD = sound(CONVERSATION, MESSAGE, SUMMARY, SESSION, EVENT)
+GOOD = sound(CONVERSATION, MESSAGE, SUMMARY, SESSION, EVENT, EMBEDDER, VECTORS)
 _BOMB = "[" * 100_000 + "]" * 100_000
 HOSTILE = {
     "nothing": "",
@@ -509,6 +573,15 @@ HOSTILE = {
     "an event without session": sound(CONVERSATION, EVENT),
     "a session id that steers the terminal": sound(changed(SESSION, id="\x1b[2J")),
     "a session id of nothing": sound(changed(SESSION, id="")),
+    "vectors without an embedder": sound(CONVERSATION, MESSAGE, VECTORS),
+    "vectors that are no list": sound(EMBEDDER, changed(VECTORS, vectors="AACAPwAAAAA=")),
+    "a vector that is a list": sound(EMBEDDER, changed(VECTORS, vectors=[[1, 0]])),
+    "a vector that is no Base64": sound(EMBEDDER, changed(VECTORS, vectors=["AACAPwAAAA!="])),
+    "a vector of another dimension": sound(EMBEDDER, changed(VECTORS, vectors=["AACAPw=="])),
+    "a vector of half a number": sound(EMBEDDER, changed(VECTORS, vectors=["AACAPwA="])),
+    "a vector of zeros": sound(EMBEDDER, changed(VECTORS, vectors=["AAAAAAAAAAA="])),
+    "a vector with NaN": sound(EMBEDDER, changed(VECTORS, vectors=["AADAfwAAAAA="])),
+    "an embedder without dimension": sound(changed(EMBEDDER, dimension=0)),
     "compressed and cut": gzip.compress(GOOD.encode())[:-20],
     "compressed and changed": gzip.compress(GOOD.encode())[:30] + b"\x00" * 40,
     "a gzip head alone": b"\x1f\x8b",
@@ -542,7 +615,7 @@ def test_a_large_file_is_refused_compressed_and_expanded(container, tmp_path):
     for path, limit in ((plain, len(GOOD) - 1), (packed, 1_000_000), (packed, 100)):
         with pytest.raises(errors.InputError, match="larger"):
             load(container, path, max_bytes=limit)
-    assert len(list(read_records(plain, len(GOOD)))) == 5
+    assert len(list(read_records(plain, len(GOOD)))) == 7
     assert MAX_BYTES == 256 * 1024 * 1024
 
 

@@ -46,13 +46,19 @@ def test_an_import_adds_what_is_missing_with_vectors_and_says_so(zeph, file, ope
     result = zeph("memory", "import", file, "--namespace", "bob")
     assert result.code == 0, result
     assert result.out.splitlines() == [
-        "imported 1 conversations, 2 messages, 0 summaries, 0 corrections, 0 sessions, 0 events",
+        "imported 1 conversations, 2 messages, 0 summaries, 0 corrections, 0 sessions, 0 events, 0 vectors",
         "0 were here already",
     ]
     physical = rows(opened, "SELECT physical FROM embedding_collections WHERE name = 'zeph_conversations'")
     assert opened.vectors.count(physical[0][0], "bob") == 2
     again = zeph("memory", "import", file, "--namespace", "bob", "--json").json
     assert (again["messages"], again["skipped"]) == (0, 3)
+
+
+def test_vectors_travel_on_request(zeph, talked, tmp_path):
+    assert "2 vectors" in zeph("memory", "export", tmp_path / "v.json.gz", "--vectors").out
+    report = zeph("memory", "import", tmp_path / "v.json.gz", "-n", "bob", "--detach", "--json").json
+    assert (report["messages"], report["vectors"]) == (2, 2)
 
 
 def test_a_detached_import_leaves_the_vectors_to_workers(zeph, file):
