@@ -31,7 +31,7 @@ class RetrievalSet:
 
     def corpus(self) -> Iterator[CorpusEntry]:
         """The documents, streamed."""
-        for row in _rows(self.folder / "corpus.jsonl.gz"):
+        for row in rows(self.folder / "corpus.jsonl.gz"):
             yield CorpusEntry(str(row["id"]), str(row.get("title") or ""), str(row["text"]))
 
 
@@ -48,10 +48,11 @@ def load_retrieval_set(folder: Path) -> RetrievalSet:
         # A header line, as some distributions have, has no number in the last column.
         if len(fields) >= 3 and fields[-1].strip().isdigit():
             relevant.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
-    queries = {str(row["id"]): str(row["text"]) for row in _rows(folder / "queries.jsonl.gz")}
+    queries = {str(row["id"]): str(row["text"]) for row in rows(folder / "queries.jsonl.gz")}
     return RetrievalSet(folder, {key: queries[key] for key in relevant if key in queries}, relevant)
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a gzipped file of JSON lines, streamed."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         yield from (json.loads(line) for line in file)

@@ -4,56 +4,126 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from services import errors
 from workers.cli.session import AsJson, open_container, print_json, say, table
+
+if TYPE_CHECKING:
+    from services.bootstrap import Container
 
 app = typer.Typer(no_args_is_help=True, help="Measure retrieval quality on a data set.")
 
 _COLLECTION = "evaluation"
+_MODES = ("keyword", "vector", "hybrid")
+
+
+@app.callback()
+def group() -> None:
+    """Measure retrieval quality on a data set."""
 
 
 @app.command()
-def documents(
+def retrieval(
     context: typer.Context,
-    path: Annotated[
-        Path, typer.Argument(help="Folder with corpus.jsonl.gz, queries.jsonl.gz and qrels.tsv.")
-    ],
+    path: Annotated[Path, typer.Argument(help="Folder of the data set.")],
     *,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            help="Layout: locomo, realmem, beam, madial (conversations), or documents, which is corpus.jsonl.gz, "
+            "queries.jsonl.gz, qrels.tsv as of scifact, rgb_zh, 2wiki; default: the folder's name.",
+        ),
+    ] = None,
     mode: Annotated[
-        list[str] | None, typer.Option(help="hybrid, keyword, vector; default: all three.")
+        list[str] | None,
+        typer.Option(help="hybrid, keyword, vector, and routed for conversations; default: all."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64)] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Store a data set's corpus (unless it is there already), ask its queries, print recall, NDCG and MRR.
+    """Store a data set (unless it is there already), ask its questions, print recall, NDCG and MRR.
 
     Use an own --data-dir: it keeps the vectors, so that a second run only asks.
     """
+    from services.evaluation.conversations import SETS
+
+    folder = path.expanduser().resolve()
+    name = layout or folder.name
+    chosen = next((known for known in SETS if name == known or name.startswith(f"{known}_")), None)
+    with open_container(context) as container:
+        if chosen is not None:
+            result = _conversations(container, chosen, folder, mode or [*_MODES, "routed"], concurrency)
+        else:
+            result = _documents(container, folder, mode or [*_MODES], concurrency)
+    if as_json:
+        print_json(result)
+        return
+    say(f"{result['set']}: {result['stored']} stored, {result['asked']} asked")
+    _print(result["scores"])
+
+
+def _documents(container: Container, folder: Path, modes: list[str], concurrency: int) -> dict[str, Any]:
     from services.documents.models import SplitterConfig
     from services.evaluation.datasets import load_retrieval_set
     from services.evaluation.documents import evaluate, store_corpus
+
+    data = load_retrieval_set(folder)
+    splitter = container.settings.memory.documents
+    config = SplitterConfig(splitter.chunk_size, splitter.chunk_overlap)
+    count = store_corpus(container.ingestion, data, config, collection=_COLLECTION, namespace=folder.name)
+    _embed(container, concurrency)
+    found = evaluate(container.documents, data, modes, collection=_COLLECTION, namespace=folder.name)
+    return _result(folder.name, count, len(data.queries), found)
+
+
+def _conversations(
+    container: Container, name: str, folder: Path, modes: list[str], concurrency: int
+) -> dict[str, Any]:
+    from services.evaluation.conversations import evaluate, load_conversation_set, store
+
+    if unknown := set(modes) - {*_MODES, "routed"}:
+        raise errors.InputError(f"mode is {min(unknown)!r}: use one of {', '.join((*_MODES, 'routed'))}")
+    data = load_conversation_set(name, folder)
+    turns = store(container.memory, data, namespace=name)
+    _embed(container, concurrency)
+    listed = container.memory.conversations(namespace=name)
+    conversations = {one.key: one.id for one in listed if one.key is not None}
+    found = evaluate(container.recall, data, turns, conversations, modes, namespace=name)
+    return _result(name, len(turns), len(data.questions), found)
+
+
+def _embed(container: Container, concurrency: int) -> None:
     from workers.local import LocalWorker, nothing_left
 
-    data = load_retrieval_set(path.expanduser())
-    name = path.resolve().name
-    with open_container(context) as container:
-        splitter = container.settings.memory.documents
-        config = SplitterConfig(splitter.chunk_size, splitter.chunk_overlap)
-        count = store_corpus(container.ingestion, data, config, collection=_COLLECTION, namespace=name)
-        with LocalWorker(container, concurrency=concurrency) as local:
-            local.run_until(lambda: nothing_left(container, ["embedding"]))
-        modes = mode or ["keyword", "vector", "hybrid"]
-        found = evaluate(container.documents, data, modes, collection=_COLLECTION, namespace=name)
-    if as_json:
-        print_json({"set": name, "documents": count, "scores": [asdict(scores) for scores in found]})
-        return
-    say(f"{name}: {count} documents, {len(data.queries)} queries")
-    columns = list(found[0].metrics)
-    rows = [
-        (scores.mode, *(f"{scores.metrics[column]:.3f}" for column in columns), f"{scores.milliseconds:.1f}")
-        for scores in found
-    ]
-    table("mode", *columns, "ms", rows=rows)
+    with LocalWorker(container, concurrency=concurrency) as local:
+        local.run_until(lambda: nothing_left(container, ["embedding"]))
+
+
+def _result(name: str, stored: int, asked: int, scores: list[Any]) -> dict[str, Any]:
+    return {"set": name, "stored": stored, "asked": asked, "scores": [asdict(one) for one in scores]}
+
+
+def _print(scores: list[dict[str, Any]]) -> None:
+    columns = list(scores[0]["metrics"])
+    table("mode", *columns, "ms", rows=[(one["mode"], *_line(one, columns)) for one in scores])
+    categories = list(scores[0].get("categories", {}))
+    if len(categories) > 1:
+        say("")
+        rows = [
+            (category, one["mode"], *_figures(one["categories"][category], columns))
+            for category in categories
+            for one in scores
+        ]
+        table("category", "mode", *columns, rows=rows)
+
+
+def _line(one: dict[str, Any], columns: list[str]) -> list[str]:
+    return [*_figures(one["metrics"], columns), f"{one['milliseconds']:.1f}"]
+
+
+def _figures(metrics: dict[str, float], columns: list[str]) -> list[str]:
+    return [f"{metrics[column]:.3f}" if column in metrics else "" for column in columns]
