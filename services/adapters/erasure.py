@@ -70,8 +70,10 @@ class Erasure:
         for part in parts(sorted(seen)):
             counts.update(self._messages(namespace, part))
         if counts["messages"]:
-            cached = sa.delete(t.response_cache).where(t.response_cache.c.namespace == namespace)
-            counts["cached_responses"] += self._connection.execute(cached).rowcount
+            # Which of them retells what cannot be known, and all can be made again.
+            for cache in (t.response_cache, t.model_replies):
+                cached = sa.delete(cache).where(cache.c.namespace == namespace)
+                counts["cached_responses"] += self._connection.execute(cached).rowcount
         return Forgotten(**counts)
 
     def conversation(self, namespace: str, conversation_id: int) -> Forgotten:
@@ -107,7 +109,7 @@ class Erasure:
             key_facts=deleted["key_facts"],
             sessions=deleted["acp_sessions"],
             corrections=deleted["zeph_corrections"],
-            cached_responses=deleted["response_cache"],
+            cached_responses=deleted["response_cache"] + deleted["model_replies"],
             documents=deleted["documents"],
             graph_entities=deleted["graph_entities"],
         )

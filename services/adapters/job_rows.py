@@ -156,11 +156,11 @@ class SqlJobRows:
 
     def _twin(self, job: NewJob) -> int:
         """The id of the job that made this one superfluous."""
-        values = {"kind": job.kind.name, "dedupe_key": job.dedupe_key, "namespace": job.namespace}
-        found = self._connection.execute(_LIVE_TWIN, values).scalar()
+        same = {"kind": job.kind.name, "dedupe_key": job.dedupe_key}
+        found = self._connection.execute(_LIVE_TWIN, same | {"namespace": job.namespace}).scalar()
         if found is None:
-            values = {"kind": job.kind.name, "dedupe_key": job.dedupe_key, "parent_id": job.parent_id}
-            found = self._connection.execute(_SIBLING, values).scalar_one()
+            sibling = self._connection.execute(_SIBLING, {**same, "parent_id": job.parent_id})
+            found = sibling.scalar_one()
         return int(found)
 
     def _check_room(self, jobs: Sequence[NewJob]) -> None:

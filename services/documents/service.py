@@ -28,6 +28,7 @@ from services.documents.store import (
 from services.documents.walk import FoundFile, RefusedFile, walk
 from services.embedding.points import chunk_point_ids
 from services.embedding.spaces import Space, VectorSpaces
+from services.embedding.store import RESERVED_COLLECTIONS
 from services.embedding.upkeep import VectorOwner
 from services.ids import content_hash
 from services.jobs.models import EMBED_DOCUMENT, INGEST_BATCH, INGEST_FILE, REMOVE_VECTORS, NewJob
@@ -58,6 +59,7 @@ class IngestRequest:
             raise errors.InputError("nothing to ingest: name at least one file or folder")
         if not self.collection or not self.namespace:
             raise errors.InputError("collection and namespace must not be empty")
+        _check_collection(self.collection)
         object.__setattr__(self, "paths", tuple(os.path.abspath(path) for path in self.paths))  # noqa: PTH100 - keeps links
 
 
@@ -126,6 +128,7 @@ class IngestionPipeline:
         splitter: SplitterConfig | None = None,
     ) -> list[Outcome]:
         """Store many texts in one transaction, which costs little more than one of them."""
+        _check_collection(collection)
         config = splitter or SplitterConfig()
         versions = []
         for text, metadata in texts:
@@ -332,6 +335,11 @@ class IngestionPipeline:
     def _delete(self, unit: DocumentUnit, namespace: str, ids: Sequence[int]) -> None:
         if unit.documents.remove(ids):
             unit.jobs.enqueue([_removal(namespace)])
+
+
+def _check_collection(name: str) -> None:
+    if name in RESERVED_COLLECTIONS:
+        raise errors.InputError(f"collection {name} is not for documents: choose another name")
 
 
 def _request(payload: Any) -> IngestRequest:

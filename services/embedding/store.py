@@ -11,6 +11,17 @@ from typing import Protocol
 from services.jobs.store import JobRows
 from services.ports import EmbedderIdentity
 
+# What these hold is fixed: documents must not mix with it.
+RESERVED_COLLECTIONS = frozenset(
+    {
+        "zeph_conversations",
+        "zeph_session_summaries",
+        "zeph_key_facts",
+        "zeph_corrections",
+        "zeph_graph_entities",
+    }
+)
+
 
 class CollectionState(StrEnum):
     """`active` answers queries, `building` is being filled to take its place, `retired` is to be dropped."""

@@ -13,6 +13,9 @@ from services.ids import ConversationId, MessageId
 # A conversation is named by its id or by the caller's own key; None is the latest one.
 ConversationName: TypeAlias = ConversationId | str | None
 
+# The years 1 and 9999 end what calendars can show. Microseconds since 1970.
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+
 _TOOL_PARTS = frozenset({"tool_use", "tool_result", "tool_output"})
 
 
@@ -56,6 +59,10 @@ class NewMessage:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", as_role(self.role))
+        if self.created_at is not None and not EARLIEST <= self.created_at <= LATEST:
+            raise errors.InputError(
+                f"created_at is {self.created_at}: use microseconds since 1970, in the years 1 to 9999"
+            )
         if "\x00" in self.content:
             raise errors.InputError("a message holds a NUL character, which no text may: remove it")
         try:

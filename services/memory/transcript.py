@@ -145,9 +145,7 @@ def _time(value: Any) -> int | None:
             return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
         if isinstance(value, int | float) and not isinstance(value, bool):
             factor = next((factor for least, factor in _ERAS if value >= least), 1_000_000)
-            microseconds = round(value * factor)
-            if abs(microseconds) < 2**62:
-                return microseconds
+            return round(value * factor)
     except (ValueError, OverflowError):
         pass
     raise errors.InputError(f"created_at is {str(value)[:40]!r}: use ISO 8601 or a number since 1970")

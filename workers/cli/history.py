@@ -43,15 +43,8 @@ def history(
 
 
 def _line(message: Message) -> str:
+    when = datetime.fromtimestamp(message.created_at / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     who = f"{message.role} ({message.speaker})" if message.speaker else message.role
     tools = "".join(f" [{part.get('kind', 'part')}]" for part in message.parts)
     hidden = "" if message.agent_visible else " (hidden from the agent)"
-    return f"{_when(message.created_at)} {message.id} {who}{hidden}: {message.content}{tools}"
-
-
-def _when(microseconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        # No year of the calendar: a caller's own counting, shown as it is.
-        return str(microseconds)
+    return f"{when} {message.id} {who}{hidden}: {message.content}{tools}"

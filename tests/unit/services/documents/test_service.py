@@ -619,3 +619,10 @@ def test_removal_is_one_job_however_many_documents_go(container):
         assert len(unit.jobs.select(kind=REMOVE_VECTORS.name)) == 1
     work(container)
     consistent(container)
+
+
+def test_documents_do_not_go_where_messages_have_their_vectors(container, tmp_path):
+    with pytest.raises(errors.InputError, match="zeph_conversations is not for documents"):
+        submit(container, tmp_path, collection="zeph_conversations")
+    with pytest.raises(errors.InputError, match="zeph_key_facts is not for documents"):
+        container.ingestion.add_text("x", DocumentMetadata("x", "text/plain"), collection="zeph_key_facts")

@@ -136,6 +136,12 @@ def test_an_unknown_role_is_refused_when_it_is_written(memory):
         memory.remember("robot", "hello")
 
 
+@pytest.mark.parametrize("moment", [-62_135_596_800_000_001, 253_402_300_800_000_000, 2**70])
+def test_a_time_outside_the_calendar_is_refused(memory, moment):
+    with pytest.raises(errors.InputError, match="in the years 1 to 9999"):
+        memory.remember("user", "hello", created_at=moment)
+
+
 def test_text_that_cannot_be_stored_is_repaired_and_nothing_else_of_it_is_lost(memory):
     memory.remember("user", "cut \ud83d, joined \ud83d\ude00, nul \x00.", speaker="A\x00nn")
     (message,) = memory.history()
@@ -444,11 +450,15 @@ def test_forgetting_takes_along_what_retells_the_message(memory, container):
             "VALUES ('default', 'k', 'm', 'secret 0', 1, 9), ('other', 'k', 'm', 'theirs', 1, 9)"
         )
         connection.exec_driver_sql(
+            "INSERT INTO model_replies (namespace, key, model, reply, prompt_tokens, completion_tokens, created_at) "
+            "VALUES ('default', 'k', 'm', 'secret 1', 1, 1, 1)"
+        )
+        connection.exec_driver_sql(
             "INSERT INTO zeph_corrections (namespace, message_id, original_output, correction_text, kind, confidence, "
             f"created_at) VALUES ('default', {ids[1]}, 'x', 'secret 1', 'alternative', 1, 1)"
         )
     gone = memory.forget(messages=[ids[1]])
-    assert (gone.messages, gone.summaries, gone.corrections, gone.cached_responses) == (3, 1, 1, 1)
+    assert (gone.messages, gone.summaries, gone.corrections, gone.cached_responses) == (3, 1, 1, 2)
     assert [row[0] for row in rows(container, "SELECT id FROM messages")] == [ids[0], ids[2]]
     assert second not in found(container, "retelling")
     assert rows(container, "SELECT namespace FROM response_cache") == [("other",)]

@@ -51,8 +51,3 @@ def test_nothing_remembered_is_an_empty_history_and_an_unknown_conversation_an_e
     result = zeph("history", "--conversation", "nothing")
     assert (result.code, result.out) == (2, "")
     assert "no conversation nothing" in result.err
-
-
-def test_a_time_that_no_calendar_has_does_not_stop_the_listing(zeph, opened):
-    opened.memory.remember("user", "far", created_at=2**61)
-    assert zeph("history").out == f"{2**61} 1 user: far\n"
