@@ -35,6 +35,10 @@ MODES = ("hybrid", "keyword", "vector")
 _DEPTH = 200
 _MOST_POINTS = 10_000
 _HOLDERS = 100
+# More than the largest sum of all weights.
+_FIRST = 2.0
+# In a longer text, "last week" is one remark of many and does not date what is sought.
+_LONGEST_DATED = 20
 # Near-duplicates of the best are looked for among this many.
 _DIVERSE = 50
 _OUT_OF_REACH = (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected)
@@ -62,8 +66,8 @@ class SemanticConfig:
 class RecallHit:
     """A message with its score. `legs` says what each retriever gave it: name -> (raw score, rank from 1).
 
-    The leg `exact` counts the identifiers of the query that the message holds; each adds more to the score than all
-    else together.
+    The leg `exact` counts the identifiers of the query that the message holds, and `period` says that it is from the
+    time that the query names. Each of these adds more to the score than all else together.
     """
 
     message: Message
@@ -75,7 +79,7 @@ class RecallHit:
 class RecallAnswer:
     """Hits, best first. `degraded` names the legs that could not answer, `reasons` says why, for people.
 
-    `routing` is what the router made of the query; its period is None where it held no message and was dropped.
+    `routing` is what the router made of the query.
     """
 
     hits: tuple[RecallHit, ...]
@@ -88,13 +92,17 @@ class RecallAnswer:
 class _Question:
     """What is asked, once everything is checked."""
 
-    query: str
     routing: Routing
     namespace: str
     where: MessageFilter
     limit: int
     depth: int
     now: int
+
+    @property
+    def query(self) -> str:
+        """The words to search for."""
+        return self.routing.query
 
 
 class Recall:
@@ -140,21 +148,12 @@ class Recall:
             moment = min(moment, as_of)
         given = replace(where or MessageFilter(), as_of=as_of)
         routing = Routing(MemoryRoute.HYBRID, query) if mode else self._router.route(query, now=moment)
-        question = _Question(
-            routing.query,
-            routing,
-            namespace,
-            _within(given, routing),
-            wanted,
-            max(_DEPTH, 2 * wanted),
-            moment,
-        )
+        question = _Question(routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment)
         answer = self._answer(question, mode)
-        if answer.hits or question.where == given:
+        if routing.since is None or len(routing.query.split()) > _LONGEST_DATED:
             return answer
-        # Nothing was said in the period that the query names, or the period is not about when it was said.
-        unbound = replace(routing, since=None, before=None)
-        return self._answer(replace(question, routing=unbound, where=given), mode)
+        within = self._answer(replace(question, where=_within(given, routing)), mode)
+        return _period_first(within, answer, wanted)
 
     def _answer(self, question: _Question, mode: str | None) -> RecallAnswer:
         degraded: dict[str, str] = {}
@@ -173,7 +172,7 @@ class Recall:
         hits = tuple(
             RecallHit(
                 messages[item],
-                scores[item] + 2 * len(held.get(item, ())),
+                scores[item] + _FIRST * len(held.get(item, ())),
                 _told(by_id.get(item), len(held.get(item, ()))),
             )
             for item in chosen
@@ -321,6 +320,16 @@ class Recall:
             log.warning("recall_without_mmr reason=%s", type(error).__name__)
             return {}
         return {points[point]: vector for point, vector in found.items()}
+
+
+def _period_first(within: RecallAnswer, answer: RecallAnswer, limit: int) -> RecallAnswer:
+    """What is from the period in front, the rest behind it: the period may not be about when it was said."""
+    hits = {hit.message.id: hit for hit in answer.hits}
+    for hit in within.hits:
+        legs = {**hit.legs, "period": (1.0, 1)}
+        hits[hit.message.id] = replace(hit, score=hit.score + _FIRST, legs=legs)
+    ranked = sorted(hits.values(), key=lambda hit: (-hit.score, hit.message.id))
+    return replace(answer, hits=tuple(ranked[:limit]))
 
 
 def _within(where: MessageFilter, routing: Routing) -> MessageFilter:
