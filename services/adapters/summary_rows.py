@@ -188,20 +188,23 @@ class SqlSummaryRows(_TextRows):
 
     def cursor(self, namespace: str, conversation_id: ConversationId) -> int:
         """See SummaryRows."""
-        last = sa.select(sa.func.max(summaries.c.last_message_id))
-        return self._connection.execute(last.where(*self._mine(namespace, conversation_id))).scalar() or 0
+        return self._connection.execute(self._cursor(namespace, conversation_id)).scalar_one()
 
     def is_due(self, namespace: str, conversation_id: ConversationId, threshold: int) -> bool:
         """See SummaryRows."""
         behind = sa.select(messages.c.id).where(
             messages.c.namespace == namespace,
             messages.c.conversation_id == conversation_id,
-            messages.c.id > self.cursor(namespace, conversation_id),
+            messages.c.id > self._cursor(namespace, conversation_id).scalar_subquery(),
             messages.c.deleted_at.is_(None),
         )
         # One look into the index, however long the conversation is.
         beyond = behind.order_by(messages.c.id).offset(threshold).limit(1)
         return self._connection.execute(beyond).scalar() is not None
+
+    def _cursor(self, namespace: str, conversation_id: ConversationId) -> sa.Select[int]:
+        last = sa.func.coalesce(sa.func.max(summaries.c.last_message_id), 0)
+        return sa.select(last).where(*self._mine(namespace, conversation_id))
 
     def _mine(self, namespace: str, conversation_id: ConversationId) -> tuple[sa.ColumnElement[bool], ...]:
         return summaries.c.namespace == namespace, summaries.c.conversation_id == conversation_id
