@@ -24,6 +24,7 @@ from workers.cli import (
     ingest,
     jobs,
     memory,
+    recall,
     remember,
     search,
     sessions,
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.command("ingest")(ingest.ingest)
 app.command("remember")(remember.remember)
+app.command("recall")(recall.recall)
 app.command("history")(history.history)
 app.command("search")(search.search)
 app.command("status")(status.status)

@@ -1,0 +1,144 @@
+"""`zeph recall`: messages found again, by words, by meaning and by what the query names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services import errors
+from workers.cli.session import (
+    AsJson,
+    Namespace,
+    conversation_name,
+    open_container,
+    print_json,
+    say,
+)
+
+if TYPE_CHECKING:
+    from services.bootstrap import Container
+    from services.ids import ConversationId
+    from services.memory.recall import RecallHit
+
+_SHOWN_CHARACTERS = 600
+
+Time = Annotated[
+    str | None,
+    typer.Option(help="A date or time such as 2031-05-08 or 2031-05-08T10:30; UTC unless it says else."),
+]
+
+
+def recall(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="A question, some words, an identifier: any text.")],
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-k", min=1, max=1_000, help="Messages at most.")
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="Only this one: its key, or its id as id:7; default: all.")
+    ] = None,
+    role: Annotated[list[str] | None, typer.Option(help="Only user, assistant or system.")] = None,
+    since: Time = None,
+    before: Time = None,
+    as_of: Time = None,
+    mode: Annotated[
+        str | None, typer.Option(help="hybrid, keyword or vector; default: as the query suggests.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the route and what each leg said.")
+    ] = False,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the messages that matter most for a query, best first. `--as-of` answers as memory would have then."""
+    from services.memory.models import MessageFilter, as_role
+
+    with open_container(context) as container:
+        if mode != "keyword":
+            container.preload_embedder()
+        mine = namespace or container.settings.namespace
+        where = MessageFilter(
+            conversation_id=_conversation(container, mine, conversation),
+            roles=tuple(as_role(name) for name in role or ()),
+            since=_microseconds("since", since),
+            before=_microseconds("before", before),
+        )
+        answer = container.recall.recall(
+            query, namespace=mine, limit=limit, where=where, mode=mode, as_of=_microseconds("as-of", as_of)
+        )
+    if as_json:
+        print_json(
+            {
+                "query": query,
+                "route": answer.routing.route,
+                "degraded": list(answer.degraded),
+                "reasons": list(answer.reasons),
+                "hits": [_as_json(hit) for hit in answer.hits],
+            }
+        )
+        return
+    for leg, reason in zip(answer.degraded, answer.reasons, strict=True):
+        say(f"degraded: no {leg} results: {reason}", err=True)
+    if explain:
+        say(f"route {answer.routing.route}, searched for: {answer.routing.query}", dim=True)
+    if not answer.hits:
+        say("nothing found", err=True)
+    for rank, hit in enumerate(answer.hits, start=1):
+        _print_hit(rank, hit, explain=explain)
+
+
+def _print_hit(rank: int, hit: RecallHit, *, explain: bool) -> None:
+    message = hit.message
+    who = f"{message.role} ({message.speaker})" if message.speaker else message.role
+    place = f"message {message.id}, conversation {message.conversation_id}"
+    say(f"{rank}. {_when(message.created_at)} {who}, {place}  [{hit.score:.3f}]", bold=True)
+    if explain:
+        legs = (f"{name} {score:.4g} rank {at}" for name, (score, at) in sorted(hit.legs.items()))
+        say(f"   {'; '.join(legs)}", dim=True)
+    text = message.content.strip()
+    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rstrip() + " ..."
+    say("\n".join(f"   {line}" for line in shown.splitlines()) + "\n")
+
+
+def _as_json(hit: RecallHit) -> dict[str, Any]:
+    message = hit.message
+    return {
+        "score": hit.score,
+        "message": message.id,
+        "conversation": message.conversation_id,
+        "role": message.role,
+        "speaker": message.speaker,
+        "created_at": message.created_at,
+        "content": message.content,
+        "legs": {name: {"score": score, "rank": rank} for name, (score, rank) in hit.legs.items()},
+    }
+
+
+def _conversation(container: Container, namespace: str, name: str | None) -> ConversationId | None:
+    if name is None:
+        return None
+    with container.database.read() as unit:
+        found = unit.messages.resolve(namespace, conversation_name(name))
+    if found is None:
+        raise errors.NotFound(f"namespace {namespace} has no conversation {name}")
+    return found
+
+
+def _microseconds(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise errors.InputError(
+            f"--{option} is {text!r}: use a date or time such as 2031-05-08T10:30"
+        ) from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+
+
+def _when(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
