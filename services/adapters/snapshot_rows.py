@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
-from services.adapters.summary_rows import SqlSummaryRows
+from services.adapters.summary_rows import SqlKeyFactRows, SqlSummaryRows
 from services.adapters.tables import conversations as c
+from services.adapters.tables import key_facts as k
 from services.adapters.tables import messages as m
 from services.adapters.tables import summaries as s
 from services.adapters.tables import zeph_corrections as z
@@ -39,8 +41,14 @@ class SqlSnapshotRows:
 
     def summaries(self, namespace: str, conversation_id: int) -> list[Record]:
         """See SnapshotRows."""
+        facts: defaultdict[int, list[str]] = defaultdict(list)
+        drawn = sa.select(k).where(k.c.namespace == namespace, k.c.conversation_id == conversation_id)
+        for row in self._connection.execute(drawn.order_by(k.c.id)):
+            facts[row.summary_id].append(row.fact)
         mine = (s.c.namespace == namespace, s.c.conversation_id == conversation_id)
-        return list(self._rows("summary", s, *mine))
+        return [
+            record | {"key_facts": facts[row_id]} for row_id, record in self._numbered("summary", s, *mine)
+        ]
 
     def corrections(self, namespace: str) -> Iterator[Record]:
         """See SnapshotRows."""
@@ -88,8 +96,9 @@ class SqlSnapshotRows:
     ) -> None:
         """See SnapshotRows."""
         rows = SqlSummaryRows(self._connection, self._clock)
+        facts = SqlKeyFactRows(self._connection, self._clock)
         for summary in summaries:
-            rows.add(
+            summary_id = rows.add(
                 namespace,
                 conversation_id,
                 summary["content"],
@@ -98,6 +107,9 @@ class SqlSnapshotRows:
                 token_estimate=summary["token_estimate"],
                 created_at=summary["created_at"],
             )
+            facts.add(namespace, conversation_id, summary_id, summary["key_facts"])
+            mine = sa.update(k).where(k.c.summary_id == summary_id)
+            self._connection.execute(mine.values(created_at=summary["created_at"]))
 
     def add_correction(self, namespace: str, correction: Record) -> bool:
         """See SnapshotRows."""
@@ -110,13 +122,19 @@ class SqlSnapshotRows:
         return self._connection.execute(added).rowcount == 1
 
     def _rows(self, kind: str, table: sa.Table, *tests: sa.ColumnElement[bool]) -> Iterator[Record]:
-        columns = [table.c[name] for name in FIELDS[kind]]
+        return (record for _, record in self._numbered(kind, table, *tests))
+
+    def _numbered(
+        self, kind: str, table: sa.Table, *tests: sa.ColumnElement[bool]
+    ) -> Iterator[tuple[int, Record]]:
+        names = [name for name in FIELDS[kind] if name in table.c]
+        columns = [table.c[name] for name in names]
         after = 0
         while True:
             page = sa.select(table.c.id.label("row_id"), *columns).where(*tests, table.c.id > after)
             rows: Sequence[Any] = self._connection.execute(page.order_by(table.c.id).limit(_PER_PAGE)).all()
             for row in rows:
-                yield {name: getattr(row, name) for name in FIELDS[kind]}
+                yield row.row_id, {name: getattr(row, name) for name in names}
             if len(rows) < _PER_PAGE:
                 return
             after = rows[-1].row_id

@@ -121,6 +121,8 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "last_message_id": _or_null(_id),
         "token_estimate": _count,
         "created_at": _time,
+        # In this place, because a fact lives and dies with the summary that it was drawn from.
+        "key_facts": lambda value: isinstance(value, list) and all(map(_text, value)),
     },
     "correction": {
         "session_id": _or_null(_text),
@@ -202,7 +204,7 @@ class SnapshotRows(Protocol):
     def add_summaries(
         self, namespace: str, conversation_id: ConversationId, summaries: Sequence[Record]
     ) -> None:
-        """Store summaries, their message ids being real ones."""
+        """Store summaries with their key facts, their message ids being real ones."""
 
     def add_correction(self, namespace: str, correction: Record) -> bool:
         """Store a correction; False if it is there already."""
@@ -650,8 +652,8 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
             "id conversation_id content first_message_id last_message_id token_estimate",
             "a summary",
         )
-        kept = {name: summary[name] for name in FIELDS["summary"] if name != "created_at"}
-        yield _checked({"type": "summary", **kept, "created_at": max(times)})
+        kept = {name: summary[name] for name in FIELDS["summary"] if name in summary}
+        yield _checked({"type": "summary", **kept, "created_at": max(times), "key_facts": []})
 
 
 def _exact(value: Record, names: str, what: str) -> None:

@@ -27,7 +27,7 @@ def good(container, tmp_path):
             parts = [{"kind": "text", "text": "x"}]
             news = [NewMessage(Role.USER, f"{key} {number}", parts=parts) for number in range(3)]
             ids = unit.messages.add("default", made, news)
-            summary = {"content": "s", "token_estimate": 1, "created_at": 1}
+            summary = {"content": "s", "token_estimate": 1, "created_at": 1, "key_facts": []}
             ends = {"first_message_id": ids[0], "last_message_id": ids[2]}
             unit.snapshots.add_summaries("default", made, [summary | ends])
     container.sessions().create_acp_session("s")

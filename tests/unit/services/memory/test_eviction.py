@@ -117,7 +117,7 @@ def test_summaries_and_what_they_end_with_stay_b44_b51(container):
             summary=NewMessage(Role.SYSTEM, "in short", origin=Origin.SUMMARY, created_at=1),
         )
         unit.messages.add("default", 1, [NewMessage(Role.USER, "tail")])
-        summary = {"content": "s", "token_estimate": 1, "created_at": 1}
+        summary = {"content": "s", "token_estimate": 1, "created_at": 1, "key_facts": []}
         ends = {"first_message_id": ids[0], "last_message_id": ids[2]}
         unit.snapshots.add_summaries("default", 1, [summary | ends])
     evict(container, 1)

@@ -57,13 +57,13 @@ def fill(container):
         unit.messages.touch({ids[1]: 3}, now=17)
         unit.messages.soft_delete("default", ids[3:4])
         unit.snapshots.restore([(ids[2], {"compacted_at": 99, "last_accessed_at": None, "access_count": 0})])
-        summary = {"content": "they spoke", "token_estimate": 2, "created_at": 44}
+        summary = {"content": "they spoke", "token_estimate": 2, "created_at": 44, "key_facts": ["b 雨", "a"]}
         unit.snapshots.add_summaries(
             "default",
             first,
             [
                 summary | {"first_message_id": ids[0], "last_message_id": ids[2]},
-                summary | {"first_message_id": None, "last_message_id": None},
+                summary | {"first_message_id": None, "last_message_id": None, "key_facts": ["c"]},
             ],
         )
         correction = {
@@ -121,8 +121,11 @@ def test_export_import_export_is_equal_to_the_byte_and_keeps_every_field_b35_b36
     assert (tmp_path / f"b{name[1:]}").read_bytes() == (tmp_path / name).read_bytes()
     kept = "role, speaker, origin, content, parts, agent_visible, user_visible, embeddable, import_key,"
     kept += " created_at, compacted_at, last_accessed_at, access_count"
-    select = f"SELECT {kept} FROM messages WHERE deleted_at IS NULL ORDER BY id"
-    assert rows(other, select) == rows(container, select)
+    for select in (
+        f"SELECT {kept} FROM messages WHERE deleted_at IS NULL ORDER BY id",
+        "SELECT fact, created_at FROM key_facts ORDER BY id",
+    ):
+        assert rows(other, select) == rows(container, select) != []
 
 
 def test_every_column_of_the_tables_is_in_the_file_or_left_out_on_purpose():
@@ -146,7 +149,7 @@ def test_every_column_of_the_tables_is_in_the_file_or_left_out_on_purpose():
     for kind, (table, derived) in zip(FIELDS, left_out.items(), strict=True):
         columns = {column.name for column in tables.metadata.tables[table].columns}
         assert columns - set(FIELDS[kind]) <= derived | {"namespace", "scope", "id"}, kind
-        assert set(FIELDS[kind]) <= columns, kind
+        assert set(FIELDS[kind]) - {"key_facts"} <= columns, kind
 
 
 def test_deleted_messages_are_not_exported_b36(container, tmp_path):
@@ -455,6 +458,7 @@ SUMMARY = {
     "last_message_id": None,
     "token_estimate": 1,
     "created_at": 1,
+    "key_facts": ["fact"],
 }
 SESSION = {
     "type": "session",
@@ -582,6 +586,8 @@ HOSTILE = {
     "a vector of zeros": sound(EMBEDDER, changed(VECTORS, vectors=["AAAAAAAAAAA="])),
     "a vector with NaN": sound(EMBEDDER, changed(VECTORS, vectors=["AADAfwAAAAA="])),
     "an embedder without dimension": sound(changed(EMBEDDER, dimension=0)),
+    "a key fact of another type": sound(CONVERSATION, changed(SUMMARY, key_facts=[1])),
+    "key facts of another type": sound(CONVERSATION, changed(SUMMARY, key_facts="fact")),
     "compressed and cut": gzip.compress(GOOD.encode())[:-20],
     "compressed and changed": gzip.compress(GOOD.encode())[:30] + b"\x00" * 40,
     "a gzip head alone": b"\x1f\x8b",
