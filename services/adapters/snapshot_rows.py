@@ -16,7 +16,8 @@ from services.adapters.tables import messages as m
 from services.adapters.tables import summaries as s
 from services.adapters.tables import zeph_corrections as z
 from services.ids import ConversationId, MessageId
-from services.memory.snapshot import FIELDS, Record, StoredMessage, message_identity
+from services.memory.snapshot import StoredMessage, message_identity
+from services.memory.snapshot_file import FIELDS, Record
 from services.ports import Clock
 
 _PER_PAGE = 500

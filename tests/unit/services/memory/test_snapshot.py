@@ -11,7 +11,7 @@ from services import errors
 from services.ids import content_hash
 from services.jobs.models import EMBED_MESSAGES
 from services.memory.models import NewMessage, Origin, Role
-from services.memory.snapshot import FIELDS, KINDS, MAX_BYTES, read_records
+from services.memory.snapshot_file import FIELDS, KINDS, MAX_BYTES, read_records
 from tests.builders import FallibleStore, rows, work
 
 SECOND = 1_000_000
