@@ -4,6 +4,7 @@ import pytest
 
 from services import errors
 from services.documents.models import DocumentMetadata
+from services.embedding.points import point_ids
 from services.memory.models import Forgotten, MessageFilter, NewMessage, Origin, Role
 from tests.builders import Bells, FallibleStore, ScriptedEmbedder, rows, work
 from workers.local import run_pending
@@ -462,6 +463,26 @@ def test_forgetting_takes_along_what_retells_the_message(memory, container):
     assert [row[0] for row in rows(container, "SELECT id FROM messages")] == [ids[0], ids[2]]
     assert second not in found(container, "retelling")
     assert rows(container, "SELECT namespace FROM response_cache") == [("other",)]
+
+
+def test_vectors_of_summaries_and_facts_are_buried_with_what_they_retell(memory, container):
+    message = memory.remember("user", "secret")
+    with container.sqlite.write() as connection:
+        for statement in (
+            "INSERT INTO summaries (id, namespace, conversation_id, content, first_message_id, last_message_id, "
+            f"token_estimate, scope, created_at) VALUES (7, 'default', 1, 'x', {message}, {message}, 1, '1', 1)",
+            "INSERT INTO key_facts (id, namespace, conversation_id, summary_id, fact, scope, content_hash, created_at) "
+            "VALUES (8, 'default', 1, 7, 'secret', '1', 'h', 1)",
+            "INSERT INTO summary_embeddings (summary_id, collection, windows, created_at) VALUES (7, 's', 1, 1)",
+            "INSERT INTO key_fact_embeddings (key_fact_id, collection, windows, created_at) VALUES (8, 'f', 2, 1)",
+        ):
+            connection.exec_driver_sql(statement)
+    gone = memory.forget(messages=[message])
+    assert gone == Forgotten(messages=1, vectors=3, summaries=1, key_facts=1)
+    assert rows(container, "SELECT collection, point_id FROM vector_tombstones ORDER BY id") == [
+        *(("f", point) for point in point_ids("key_fact", "default", "f", 8, 2)),
+        *(("s", point) for point in point_ids("summary", "default", "s", 7, 1)),
+    ]
 
 
 def test_a_forgotten_conversation_takes_its_sessions_along(memory, container):
