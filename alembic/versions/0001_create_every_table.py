@@ -318,7 +318,6 @@ def upgrade() -> None:
     sa.Column('deleted_at', sa.Integer(), nullable=True),
     sa.Column('last_accessed_at', sa.Integer(), nullable=True),
     sa.Column('access_count', sa.Integer(), server_default=sa.text('0'), nullable=False),
-    sa.Column('vectors_removed', sa.Integer(), server_default=sa.text('0'), nullable=False),
     sa.CheckConstraint("role IN ('system', 'user', 'assistant')", name=op.f('ck_messages_role')),
     sa.ForeignKeyConstraint(['conversation_id'], ['conversations.id'], name=op.f('fk_messages_conversation_id_conversations'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_messages')),

@@ -19,7 +19,7 @@ from services.ports import Clock
 
 _PER_PAGE = 500
 # What a copied message has of its own: its place, and how often it was recalled.
-_NOT_COPIED = {"id", "conversation_id", "last_accessed_at", "access_count", "vectors_removed"}
+_NOT_COPIED = {"id", "conversation_id", "last_accessed_at", "access_count"}
 
 
 class SqlSessionRows:

@@ -97,7 +97,6 @@ messages = Table(
     _time("deleted_at", nullable=True),
     _time("last_accessed_at", nullable=True),
     _flag("access_count", "0"),
-    _flag("vectors_removed", "0"),
     CheckConstraint("role IN ('system', 'user', 'assistant')", name="role"),
     Index(None, "namespace", "conversation_id", "id"),
     Index(None, "namespace", "created_at"),

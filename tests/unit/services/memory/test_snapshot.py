@@ -139,7 +139,6 @@ def test_every_column_of_the_tables_is_in_the_file_or_left_out_on_purpose():
             "around",
             "content_hash",
             "deleted_at",
-            "vectors_removed",
         },
         "summaries": {"id", "conversation_id", "segmented"},
         "zeph_corrections": {"id", "segmented"},
