@@ -6,6 +6,7 @@ it, and nothing that is down can make it fail but the database itself.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -143,8 +144,10 @@ class SemanticMemory:
         """Compact: hide the messages from `first` to `last` from the agent and put a summary in; its id.
 
         People still see the messages, and only the agent sees the summary. One transaction. Raises NotFound when
-        the agent sees nothing of that range.
+        the agent sees nothing of that range, and InputError for a blank summary.
         """
+        if not summary.strip():
+            raise errors.InputError("the summary is empty: what it replaces would be lost to the agent")
         mine = namespace or self._namespace
         message = NewMessage(as_role(role), storable(summary)[0], origin=Origin.SUMMARY, user_visible=False)
         with self._database.write() as unit:
@@ -288,7 +291,8 @@ class SemanticMemory:
 def import_key(message: NewMessage, occurrence: int) -> str:
     """What an import knows a message by: what it says, who says it and when, and which repetition of that it is."""
     when = "" if message.created_at is None else str(message.created_at)
-    return fields_hash(message.role, message.speaker or "", when, message.content, str(occurrence))
+    parts = json.dumps([dict(part) for part in message.parts], sort_keys=True)
+    return fields_hash(message.role, message.speaker or "", when, message.content, parts, str(occurrence))
 
 
 def _news(messages: Sequence[NewMessage], known: set[str]) -> list[NewMessage]:

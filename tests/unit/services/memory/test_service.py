@@ -379,6 +379,8 @@ def test_a_range_that_holds_nothing_visible_is_refused_and_nothing_changes(memor
         memory.replace_conversation("b", first=message, last=message, summary="foreign")
     with pytest.raises(errors.NotFound):
         memory.replace_conversation("c", first=message, last=message, summary="unknown")
+    with pytest.raises(errors.InputError, match="summary is empty"):
+        memory.replace_conversation("a", first=message, last=message, summary=" ")
     assert rows(container, "SELECT count(*) FROM messages WHERE agent_visible = 1") == [(2,)]
 
 
@@ -469,10 +471,8 @@ def test_vectors_of_summaries_and_facts_are_buried_with_what_they_retell(memory,
     message = memory.remember("user", "secret")
     with container.sqlite.write() as connection:
         for statement in (
-            "INSERT INTO summaries (id, namespace, conversation_id, content, first_message_id, last_message_id, "
-            f"token_estimate, scope, created_at) VALUES (7, 'default', 1, 'x', {message}, {message}, 1, '1', 1)",
-            "INSERT INTO key_facts (id, namespace, conversation_id, summary_id, fact, scope, content_hash, created_at) "
-            "VALUES (8, 'default', 1, 7, 'secret', '1', 'h', 1)",
+            "INSERT INTO summaries (id, namespace, conversation_id, content, first_message_id, last_message_id, token_estimate, scope, created_at) VALUES (7, 'default', 1, 'x', 1, 1, 1, '1', 1)",
+            "INSERT INTO key_facts (id, namespace, conversation_id, summary_id, fact, scope, content_hash, created_at) VALUES (8, 'default', 1, 7, 'secret', '1', 'h', 1)",
             "INSERT INTO summary_embeddings (summary_id, collection, windows, created_at) VALUES (7, 's', 1, 1)",
             "INSERT INTO key_fact_embeddings (key_fact_id, collection, windows, created_at) VALUES (8, 'f', 2, 1)",
         ):

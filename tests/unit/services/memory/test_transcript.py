@@ -43,6 +43,13 @@ def test_importing_twice_adds_nothing_and_a_longer_file_adds_its_tail(container)
     assert contents(container, "other") == ["bye"]
 
 
+def test_lines_that_differ_only_in_their_parts_are_different_messages(container):
+    uses = [said("", "assistant", parts=[{"kind": "tool_use", "id": number}]) for number in "ab"]
+    assert run(container, uses[0]).added == 1
+    report = run(container, uses[1], uses[0])
+    assert (report.added, report.known) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
