@@ -62,4 +62,6 @@ class AccessCounts:
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
+            # It may be writing just now.
+            timer.join()
         self.flush()
