@@ -116,7 +116,10 @@ class SnapshotDatabase(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What a snapshot holds, `vectors` being messages that have theirs with them. `parts_lost` messages had parts that nobody can read; their text is there."""
+    """What a snapshot holds; `vectors` counts the messages that have theirs in it.
+
+    `parts_lost` messages had parts that nobody can read: their text is there.
+    """
 
     conversations: int
     messages: int

@@ -75,11 +75,12 @@ def _share(value: Any) -> bool:
     return type(value) in {int, float} and 0 <= value <= 1
 
 
-def _any_text(value: Any) -> bool:
+def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _text(value: Any) -> bool:
+def _content(value: Any) -> bool:
+    # Messages refuse NUL wherever they come from.
     return isinstance(value, str) and "\x00" not in value
 
 
@@ -95,7 +96,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "role": lambda value: _text(value) and value in set(Role),
         "speaker": _or_null(_text),
         "origin": lambda value: _text(value) and value in set(Origin),
-        "content": _text,
+        "content": _content,
         "parts": _text,
         "agent_visible": _flag,
         "user_visible": _flag,
@@ -133,12 +134,12 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "created_at": _time,
         "updated_at": _time,
     },
-    "event": {"event_type": _any_text, "payload": _any_text, "created_at": _time},
+    "event": {"event_type": _text, "payload": _text, "created_at": _time},
 }
 _EMBEDDER: Mapping[str, Callable[[Any], bool]] = {"provider": _text, "model": _text, "dimension": _id}
 _VECTORS: Mapping[str, Callable[[Any], bool]] = {
     "message_id": _id,
-    "vectors": lambda value: isinstance(value, list) and all(map(_any_text, value)),
+    "vectors": lambda value: isinstance(value, list) and all(map(_text, value)),
 }
 KINDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     **FIELDS,
@@ -244,7 +245,9 @@ class _Lines:
         line = self._file.readline(self._left + 1)
         self._left -= len(line)
         if self._left < 0:
-            raise errors.InputError("it is larger than what is accepted: raise the limit if you trust it")
+            raise errors.InputError(
+                "it is larger than what is accepted: if you trust it, `--max-mib` accepts more"
+            )
         self.number += bool(line)
         return line
 
@@ -263,7 +266,7 @@ def _opened(path: Path, max_bytes: int) -> Iterator[_Lines]:
     try:
         if path.stat().st_size > max_bytes:
             raise errors.InputError(
-                f"{path} is larger than {max_bytes} bytes: raise the limit if you trust it"
+                f"{path} is larger than what is accepted: if you trust it, `--max-mib` accepts more"
             )
         with path.open("rb") as raw:
             packed = raw.read(2) == _GZIP_MAGIC

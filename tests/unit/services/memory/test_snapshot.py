@@ -267,6 +267,19 @@ def test_one_session_can_travel_alone_and_importing_it_twice_is_idempotent_case_
     assert ours.load_acp_events("z") == theirs.load_acp_events("z")
 
 
+def test_whatever_the_database_accepts_can_be_imported_again(container, other, tmp_path):
+    odd = "a\x00b\x1b\u202e"
+    message = NewMessage(Role.USER, "x", speaker=odd, import_key=odd, created_at=-(10**16))
+    made, _ = talk(container, message, key=odd, title=odd)
+    store = container.sessions()
+    store.create_acp_session("s", title=odd, conversation_id=made)
+    store.save_acp_event("s", odd, odd)
+    export(container, tmp_path / "a.json")
+    load(other, tmp_path / "a.json")
+    export(other, tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
 def test_parts_that_nobody_can_read_are_counted_and_do_not_spoil_the_file(container, other, tmp_path):
     talk(container, "one")
     with container.sqlite.write() as connection:
@@ -542,7 +555,6 @@ HOSTILE = {
     "half of a surrogate pair": sound(CONVERSATION, changed(MESSAGE, content="\ud83d")),
     "half of a surrogate pair as key": sound('{"\\ud83d": 1}'),
     "a NUL in a message": sound(CONVERSATION, changed(MESSAGE, content="a\x00b")),
-    "a NUL in a key": sound(changed(CONVERSATION, key="\x00")),
     "an id as text": sound(changed(CONVERSATION, id="1")),
     "an id as float": sound(changed(CONVERSATION, id=1.0)),
     "an id as boolean": sound(changed(CONVERSATION, id=True)),
