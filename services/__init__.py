@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from services.embedding.registry import Embeddable, EmbeddingRegistry
     from services.errors import DocumentError, MemoryError  # noqa: A004 - the public name
     from services.ids import ConversationId, MessageId
+    from services.memory.recall import SemanticConfig
+    from services.memory.router import HeuristicRouter, MemoryRouter
     from services.memory.service import SemanticMemory
     from services.memory.sessions import AcpSessionInfo, SqliteStore
     from services.memory.snapshot import MemorySnapshot
@@ -36,12 +38,15 @@ _HOMES = {
     "DocumentMetadata": "documents.models",
     "Embeddable": "embedding.registry",
     "EmbeddingRegistry": "embedding.registry",
+    "HeuristicRouter": "memory.router",
     "IngestionPipeline": "documents.service",
     "MemoryError": "errors",
+    "MemoryRouter": "memory.router",
     "MemorySnapshot": "memory.snapshot",
     "MessageId": "ids",
     "PdfLoader": "adapters.parsing.pdf",
     "QdrantOps": "adapters.qdrant",
+    "SemanticConfig": "memory.recall",
     "SemanticMemory": "memory.service",
     "SplitterConfig": "documents.models",
     "SqliteStore": "memory.sessions",
@@ -61,12 +66,15 @@ __all__ = [
     "DocumentMetadata",
     "Embeddable",
     "EmbeddingRegistry",
+    "HeuristicRouter",
     "IngestionPipeline",
     "MemoryError",
+    "MemoryRouter",
     "MemorySnapshot",
     "MessageId",
     "PdfLoader",
     "QdrantOps",
+    "SemanticConfig",
     "SemanticMemory",
     "SplitterConfig",
     "SqliteStore",

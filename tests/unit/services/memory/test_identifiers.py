@@ -1,0 +1,63 @@
+import pytest
+
+from services.memory.identifiers import MAX_IDENTIFIERS, identifiers
+
+
+def named(query):
+    return [identifier.text for identifier in identifiers(query)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("status of ABC-123, please", ["ABC-123"]),
+        ("closed by #42?", ["#42"]),
+        ("upgrade to v1.2.3 or 3.11", ["v1.2.3", "3.11"]),
+        ("who wrote src/main/foo.py", ["src/main/foo.py"]),
+        ("call zeph_memory::recall() now", ["zeph_memory::recall"]),
+        ("the memory_limit setting", ["memory_limit"]),
+        ('he said "red lorry" twice', ["red lorry"]),
+        ("on 2031-05-08", ["2031-05-08"]),
+        ("on 8 May, 2031 or May 9th", ["8 May, 2031", "May 9th"]),
+        ("plans for GPT4 and iPhone", ["GPT4", "iPhone"]),
+        ("mail ann@example.com", ["ann@example.com"]),
+        ("commit 1a2b3c4d", ["1a2b3c4d"]),
+    ],
+)
+def test_what_is_named_exactly_is_recognised(query, expected):
+    assert named(query) == expected
+
+
+@pytest.mark.parametrize(
+    "query", ["", "don't and/or won't", "at 7pm on the 3rd in the 90s", "24/7 for 5 people", "e.g. U.S."]
+)
+def test_ordinary_words_and_numbers_are_no_identifiers(query):
+    assert named(query) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "holding", "lacking"),
+    [
+        ("ABC-123", "fixed abc-123.", "fixed ABC-1234 and XABC-123"),
+        ("v1.2", "we run v1.2, mostly", "we run v1.2.3"),
+        ("1.2.3", "on 1.2.3", "on 11.2.3"),
+        ('"red lorry"', "a Red  lorry", "red, lorry"),
+        ("2031-05-08", "born May 8th, 2031", "born 8 May 2030"),
+        ("May 8", "8 of May", "18 May"),
+    ],
+)
+def test_a_holder_has_it_letter_for_letter(query, holding, lacking):
+    (identifier,) = identifiers(query)
+    assert identifier.held_by(holding)
+    assert not identifier.held_by(lacking)
+
+
+def test_a_month_that_does_not_exist_is_text():
+    (identifier,) = identifiers("2031-15-01")
+    assert identifier.held_by("dated 2031-15-01")
+    assert not identifier.day
+
+
+def test_repeats_count_once_and_the_number_is_bounded():
+    assert named("A-1 a-1 A-1") == ["A-1"]
+    assert len(identifiers(" ".join(f"T-{number}" for number in range(50)))) == MAX_IDENTIFIERS
