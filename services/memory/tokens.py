@@ -50,7 +50,8 @@ class TokenCounter:
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         """Tokens in each text, much faster than one call for each."""
-        return [self._with_margin(tokens) for tokens in self._count_all(texts)]
+        counts = self._count_all(texts)
+        return counts if self._margin == 1 else [self._with_margin(tokens) for tokens in counts]
 
     def count_message(self, content: str, parts: Sequence[Mapping[str, Any]] = ()) -> int:
         """Tokens of a message: of its parts alone if it has any, since `content` repeats them, else of the content."""
