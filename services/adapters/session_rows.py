@@ -13,7 +13,7 @@ from services.adapters.tables import acp_session_events as e
 from services.adapters.tables import acp_sessions as s
 from services.adapters.tables import conversations as c
 from services.adapters.tables import messages as m
-from services.ids import ConversationId
+from services.ids import ConversationId, MessageId
 from services.memory.sessions import AcpEvent, AcpSessionInfo
 from services.ports import Clock
 
@@ -92,7 +92,9 @@ class SqlSessionRows:
         self._check_conversation(namespace, conversation_id)
         return self._set(namespace, session_id, conversation_id=conversation_id)
 
-    def copy_conversation(self, namespace: str, conversation_id: ConversationId) -> ConversationId:
+    def copy_conversation(
+        self, namespace: str, conversation_id: ConversationId
+    ) -> tuple[ConversationId, list[MessageId]]:
         """See SessionRows."""
         title = sa.select(c.c.title).where(c.c.id == conversation_id).scalar_subquery()
         created = self._connection.execute(
@@ -111,7 +113,10 @@ class SqlSessionRows:
             .order_by(m.c.id)
         )
         self._connection.execute(sa.insert(m).from_select(["conversation_id", *names], copied))
-        return ConversationId(created)
+        ids = self._connection.execute(
+            sa.select(m.c.id).where(m.c.namespace == namespace, m.c.conversation_id == created)
+        ).scalars()
+        return ConversationId(created), [MessageId(message_id) for message_id in ids]
 
     def delete(self, namespace: str, session_id: str) -> bool:
         """See SessionRows."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services import errors
-from services.ids import ConversationId
+from services.ids import ConversationId, MessageId
+from services.jobs.store import JobRows
+from services.memory.vectors import block_jobs
 from services.ports import Clock
 
 _LONGEST_ID = 512
@@ -61,8 +63,10 @@ class SessionRows(Protocol):
     ) -> bool:
         """Whether the session exists. Raises NotFound for an unknown conversation."""
 
-    def copy_conversation(self, namespace: str, conversation_id: ConversationId) -> ConversationId:
-        """A new conversation with the messages of another under fresh ids; summaries and counters stay behind."""
+    def copy_conversation(
+        self, namespace: str, conversation_id: ConversationId
+    ) -> tuple[ConversationId, list[MessageId]]:
+        """A new conversation with the messages of another, and their fresh ids; summaries and counters stay behind."""
 
     def delete(self, namespace: str, session_id: str) -> bool:
         """Remove a session with its events; whether it existed."""
@@ -70,6 +74,10 @@ class SessionRows(Protocol):
 
 class SessionUnit(Protocol):
     """A unit of work for sessions."""
+
+    @property
+    def jobs(self) -> JobRows:
+        """The job ledger."""
 
     @property
     def sessions(self) -> SessionRows:
@@ -152,15 +160,16 @@ class SqliteStore:
     def fork_acp_session(self, session_id: str, new_id: str) -> AcpSessionInfo:
         """A new session that goes on from here with a copy of the conversation's messages.
 
-        Events and summaries stay with the original. Raises NotFound, and InputError if the new id is taken.
+        Events and summaries stay with the original; jobs make the vectors of the copies. Raises NotFound, and InputError if the new id is taken.
         """
         with self._database.write() as unit:
             source = unit.sessions.get(self._namespace, session_id)
             if source is None:
                 raise self._unknown(session_id)
-            copied = source.conversation_id and unit.sessions.copy_conversation(
-                self._namespace, source.conversation_id
-            )
+            copied = None
+            if source.conversation_id is not None:
+                copied, ids = unit.sessions.copy_conversation(self._namespace, source.conversation_id)
+                unit.jobs.enqueue(block_jobs(self._namespace, ids))
             fork = self._new(new_id, source.title, copied)
             if not unit.sessions.create(self._namespace, fork):
                 raise errors.InputError(f"session {new_id} exists already: choose another id")

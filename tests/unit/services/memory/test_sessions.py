@@ -207,6 +207,7 @@ def test_a_fork_copies_messages_in_order_under_fresh_ids_and_nothing_else_b50(co
     assert [message.created_at for message in new] == [message.created_at for message in old]
     assert [message.access_count for message in new] == [0, 0, 0]
     assert rows(container, "SELECT conversation_id FROM summaries") == [(made,)]
+    assert rows(container, "SELECT kind FROM jobs") == [("memory.embed_messages",)]
 
 
 def test_a_fork_needs_a_source_and_a_free_id(container, store):
