@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from services import errors
 from services.jobs.models import INGEST_BATCH, JobState
-from workers.cli.session import AsJson, Namespace, open_container, print_json, say, table
+from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, table
 
 if TYPE_CHECKING:
     from services.jobs.models import Job
@@ -49,7 +48,7 @@ def list_jobs(
             job.state,
             job.namespace,
             job.attempts,
-            _time(job.created_at),
+            iso_time(job.created_at),
             job.error_message or "",
         )
         for job in found
@@ -133,8 +132,4 @@ def _as_json(job: Job) -> dict[str, Any]:
     facts = asdict(job)
     facts.pop("lease_token")
     times = ("run_after", "lease_until", "created_at", "started_at", "finished_at")
-    return facts | {name: facts[name] and _time(facts[name]) for name in times}
-
-
-def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="seconds")
+    return facts | {name: facts[name] and iso_time(facts[name]) for name in times}

@@ -15,6 +15,7 @@ from workers.cli.session import (
     Conversation,
     Namespace,
     conversation_name,
+    iso_time,
     open_container,
     print_json,
     say,
@@ -37,7 +38,8 @@ def stats(context: typer.Context, *, namespace: Namespace = None, as_json: AsJso
     if as_json:
         print_json(facts)
         return
-    for name, value in facts.items():
+    times = {name: value and iso_time(value) for name, value in facts.items() if name.endswith("_at")}
+    for name, value in (facts | times).items():
         say(f"{name.replace('_', ' ')}: {'-' if value is None else value}")
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -115,6 +116,11 @@ def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) 
         # Text, not markup: file names and queries may hold brackets.
         drawn.add_row(*(Text(visible(str(cell))) for cell in row))
     console().print(drawn)
+
+
+def iso_time(microseconds: int) -> str:
+    """A stored time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="seconds")
 
 
 def _level(settings: Any, given: dict[str, Any]) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from services import errors
-from workers.cli.session import AsJson, Namespace, open_container, print_json, say, table
+from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, table
 from workers.cli.snapshot import Force, NewFile, import_file, print_export
 
 app = typer.Typer(no_args_is_help=True, help="Stored agent sessions: list, replay, move and remove them.")
@@ -38,7 +37,7 @@ def list_sessions(
         print_json([_as_json(asdict(info)) for info in found])
         return
     rows = [
-        (info.id, info.title or "-", info.events, _time(info.created_at), _time(info.updated_at))
+        (info.id, info.title or "-", info.events, iso_time(info.created_at), iso_time(info.updated_at))
         for info in found
     ]
     table("session", "title", "events", "created", "updated", rows=rows)
@@ -59,7 +58,7 @@ def show(
     for name, value in facts.items():
         say(f"{name}: {'-' if value is None else value}")
     for event in events:
-        say(f"\n[{_time(event.created_at)}] {event.event_type}\n{event.payload}")
+        say(f"\n[{iso_time(event.created_at)}] {event.event_type}\n{event.payload}")
 
 
 @app.command()
@@ -123,8 +122,4 @@ def delete(context: typer.Context, session_id: SessionId, *, namespace: Namespac
 
 def _as_json(facts: dict[str, Any]) -> dict[str, Any]:
     times = ("created_at", "updated_at")
-    return facts | {name: _time(facts[name]) for name in times if name in facts}
-
-
-def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="seconds")
+    return facts | {name: iso_time(facts[name]) for name in times if name in facts}
