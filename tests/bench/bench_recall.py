@@ -29,7 +29,7 @@ def main(messages: int = 100_000, queries: int = 100) -> None:
     """Print milliseconds of each, and the ratio of recall to the two bare queries together."""
     dice = random.Random(1)
     # Word frequencies fall with rank, as those of a language do.
-    vocabulary = [f"word{number}" for number in range(20_000)]
+    vocabulary = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(20_000)]
     weights = [1 / (rank + 20) for rank in range(len(vocabulary))]
     settings = {
         "embedding.provider": "fake",
