@@ -290,7 +290,7 @@ class SqlMessageRows:
         wanted = sa.select(m.c.id, m.c.conversation_id, m.c.created_at, m.c.role)
         found: dict[MessageId, Place] = {}
         for part in parts(ids):
-            rows = self._connection.execute(wanted.where(*_tests(namespace, where), m.c.id.in_(part)))
+            rows = self._connection.execute(wanted.where(*_tests(namespace, where), m.c.id.in_(part))).all()
             found |= {
                 MessageId(row.id): Place(row.conversation_id, row.created_at, row.role == Role.ASSISTANT)
                 for row in rows
@@ -312,7 +312,8 @@ class SqlMessageRows:
             .order_by(score, m.c.id)
             .limit(limit)
         )
-        return {MessageId(row.id): row.score for row in rows}
+        # At once: row by row costs twice as much.
+        return {MessageId(message_id): value for message_id, value in rows.all()}
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 

@@ -98,6 +98,8 @@ class _Question:
     limit: int
     depth: int
     now: int
+    # What a leg looked up already, so that it is not looked up twice.
+    places: dict[MessageId, Place]
 
     @property
     def query(self) -> str:
@@ -148,11 +150,11 @@ class Recall:
             moment = min(moment, as_of)
         given = replace(where or MessageFilter(), as_of=as_of)
         routing = Routing(MemoryRoute.HYBRID, query) if mode else self._router.route(query, now=moment)
-        question = _Question(routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment)
+        question = _Question(routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment, {})
         answer = self._answer(question, mode)
         if routing.since is None or len(routing.query.split()) > _LONGEST_DATED:
             return answer
-        within = self._answer(replace(question, where=_within(given, routing)), mode)
+        within = self._answer(replace(question, where=_within(given, routing), places={}), mode)
         return _period_first(within, answer, wanted)
 
     def _answer(self, question: _Question, mode: str | None) -> RecallAnswer:
@@ -160,10 +162,10 @@ class Recall:
         legs = self._legs(question, mode, degraded)
         held = self._held(question) if mode != "vector" else {}
         ranked = fuse(legs)
+        found = dict.fromkeys([*(MessageId(hit.id) for hit in ranked), *held])
+        unknown = [item for item in found if item not in question.places]
         with self._database.read() as unit:
-            places = unit.messages.places(
-                question.namespace, [MessageId(hit.id) for hit in ranked] + list(held), question.where
-            )
+            places = question.places | unit.messages.places(question.namespace, unknown, question.where)
         scores = self._scores(ranked, held, places, question.now)
         chosen = self._diverse(scores, held, question)
         with self._database.read() as unit:
@@ -230,6 +232,7 @@ class Recall:
                     best.setdefault(MessageId(int(point.payload["message_id"])), point.score)
             with self._database.read() as unit:
                 places = unit.messages.places(question.namespace, list(best), question.where)
+            question.places.update(places)
             if len(places) >= question.limit or len(points) < asked or asked >= _MOST_POINTS:
                 return {int(item): score for item, score in best.items() if item in places}
             # Vectors outlive their rows for a moment, and a long message has many: look further down.
