@@ -179,16 +179,17 @@ def _transaction(connection: sa.Connection, begin: str) -> Iterator[sa.Connectio
     """Open a transaction, yield the connection, and end it the way the block ended."""
     # Straight to the driver: SQLAlchemy's way costs three times as much and decides nothing here.
     driver_connection: Any = connection.connection.driver_connection
-    driver_connection.execute(begin)
-    # So that SQLAlchemy and Alembic see that a transaction is open, and do not end it themselves.
-    connection.begin()
     try:
+        driver_connection.execute(begin)
+        # So that SQLAlchemy and Alembic see that a transaction is open, and do not end it themselves.
+        connection.begin()
         yield connection
+        driver_connection.execute("COMMIT")
     except BaseException:
-        if driver_connection.in_transaction:
+        # An interrupt in the middle of a statement makes SQLAlchemy close the connection, which rolls back as well.
+        if not connection.invalidated and driver_connection.in_transaction:
             driver_connection.execute("ROLLBACK")
         raise
-    driver_connection.execute("COMMIT")
 
 
 @contextmanager

@@ -57,6 +57,35 @@ def test_a_read_unit_keeps_its_view_while_others_write(database):
     assert value(database) == 5
 
 
+def test_ctrl_c_in_the_middle_of_a_statement_stays_a_ctrl_c(database, monkeypatch):
+    with database.read() as connection:
+        dialect = connection.dialect
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dialect, "do_execute", interrupted)
+    with pytest.raises(KeyboardInterrupt), database.read() as connection:
+        connection.execute(sa.text("SELECT 1"))
+
+    monkeypatch.undo()
+    with database.read() as connection:
+        assert connection.execute(sa.text("SELECT 1")).scalar() == 1
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open(database):
+    with database.write() as connection:
+        connection.exec_driver_sql("CREATE TABLE parent (id INTEGER PRIMARY KEY)")
+        connection.exec_driver_sql(
+            "CREATE TABLE child (parent INTEGER REFERENCES parent(id) DEFERRABLE INITIALLY DEFERRED)"
+        )
+    # A deferred foreign key is checked by COMMIT itself.
+    with pytest.raises(sqlite.driver().IntegrityError), database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO child VALUES (7)")
+    with database.write() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM child").scalar() == 0
+
+
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_any_error_rolls_the_write_unit_back(database, error):
     def fail():
