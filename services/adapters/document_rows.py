@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.erasure import parts
 from services.adapters.tables import chunk_embeddings as e
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
@@ -26,8 +27,6 @@ from services.retrieval.query import match_expression, segment
 
 # How much a word in title and headings counts against one in the text; measured on SciFact and 2Wiki (README, benchmarks).
 _CONTEXT_WEIGHT = 2.0
-# Stays below SQLite's limit on bound parameters whatever the build.
-_IDS_PER_STATEMENT = 500
 
 
 # The statements of every document's life, built once: building them costs more than running them.
@@ -148,7 +147,7 @@ class SqlDocumentRows:
     def remove(self, document_ids: Sequence[int]) -> int:
         """See DocumentRows."""
         removed = 0
-        for part in _parts(document_ids):
+        for part in parts(document_ids):
             ids = self._connection.execute(sa.select(c.c.id).where(c.c.document_id.in_(part))).scalars().all()
             self._remove_chunks(ids)
             removed += len(ids)
@@ -222,7 +221,7 @@ class SqlDocumentRows:
             )
 
     def _remove_chunks(self, ids: Sequence[int]) -> None:
-        for part in _parts(ids):
+        for part in parts(ids):
             marks = sa.select(c.c.namespace, e.c.chunk_id, e.c.collection, e.c.windows).join_from(c, e)
             buried = [
                 (row.namespace, row.collection, point)
@@ -236,7 +235,7 @@ class SqlDocumentRows:
         """See DocumentRows."""
         found = (
             self._connection.execute(sa.select(c.c.id).where(c.c.id.in_(part))).scalars()
-            for part in _parts(ids)
+            for part in parts(ids)
         )
         return {chunk_id for part in found for chunk_id in part}
 
@@ -277,7 +276,7 @@ class SqlDocumentRows:
 
     def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
         """See DocumentRows."""
-        for part in _parts(ids):
+        for part in parts(ids):
             self._connection.execute(sa.delete(e).where(e.c.collection == physical, e.c.chunk_id.in_(part)))
 
     def embedded_windows(
@@ -314,7 +313,7 @@ class SqlDocumentRows:
     def passages(self, namespace: str, chunk_ids: Sequence[int]) -> dict[int, Passage]:
         """See DocumentRows."""
         found: dict[int, Passage] = {}
-        for part in _parts(chunk_ids):
+        for part in parts(chunk_ids):
             rows = self._connection.execute(
                 sa.select(c, d.c.source, d.c.title)
                 .join_from(c, d)
@@ -351,11 +350,6 @@ def _embedded_text(row: Any) -> str:
 
 def _marked(physical: str) -> sa.ColumnElement[bool]:
     return sa.exists().where(e.c.chunk_id == c.c.id, e.c.collection == physical)
-
-
-def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
-    listed = list(ids)
-    return (listed[at : at + _IDS_PER_STATEMENT] for at in range(0, len(listed), _IDS_PER_STATEMENT))
 
 
 def _stored(row: sa.Row[Any]) -> StoredDocument:

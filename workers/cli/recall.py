@@ -12,9 +12,11 @@ from workers.cli.session import (
     AsJson,
     Namespace,
     conversation_name,
+    legs_json,
     open_container,
     print_json,
     say,
+    say_excerpt,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from services.ids import ConversationId
     from services.memory.recall import RecallHit
 
-_SHOWN_CHARACTERS = 600
 
 Time = Annotated[
     str | None,
@@ -98,9 +99,7 @@ def _print_hit(rank: int, hit: RecallHit, *, explain: bool) -> None:
     if explain:
         legs = (f"{name} {score:.4g} rank {at}" for name, (score, at) in sorted(hit.legs.items()))
         say(f"   {'; '.join(legs)}", dim=True)
-    text = message.content.strip()
-    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rstrip() + " ..."
-    say("\n".join(f"   {line}" for line in shown.splitlines()) + "\n")
+    say_excerpt(message.content)
 
 
 def _as_json(hit: RecallHit) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def _as_json(hit: RecallHit) -> dict[str, Any]:
         "speaker": message.speaker,
         "created_at": message.created_at,
         "content": message.content,
-        "legs": {name: {"score": score, "rank": rank} for name, (score, rank) in hit.legs.items()},
+        "legs": legs_json(hit.legs),
     }
 
 

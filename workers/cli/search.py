@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers.cli.session import AsJson, Collection, Namespace, open_container, print_json, say
+from workers.cli.session import (
+    AsJson,
+    Collection,
+    Namespace,
+    legs_json,
+    open_container,
+    print_json,
+    say,
+    say_excerpt,
+)
 
 if TYPE_CHECKING:
     from services.documents.search import PassageHit
-
-_SHOWN_CHARACTERS = 600
 
 
 def search(
@@ -64,9 +71,7 @@ def _print_hit(rank: int, hit: PassageHit, *, explain: bool) -> None:
     if explain:
         legs = (f"{name} {score:.4f} rank {at}" for name, (score, at) in sorted(hit.legs.items()))
         say(f"   {'; '.join(legs)}", dim=True)
-    text = passage.text.strip()
-    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rstrip() + " ..."
-    say("\n".join(f"   {line}" for line in shown.splitlines()) + "\n")
+    say_excerpt(passage.text)
 
 
 def _as_json(hit: PassageHit) -> dict[str, Any]:
@@ -80,5 +85,5 @@ def _as_json(hit: PassageHit) -> dict[str, Any]:
         "start": passage.start,
         "end": passage.end,
         "text": passage.text,
-        "legs": {name: {"score": score, "rank": rank} for name, (score, rank) in hit.legs.items()},
+        "legs": legs_json(hit.legs),
     }

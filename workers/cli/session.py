@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _PIPE_WIDTH = 400
+_SHOWN_CHARACTERS = 600
 _LONGEST_ID = 18
 
 EXIT_FAILURES = 1
@@ -104,6 +105,18 @@ def visible(text: str) -> str:
 def say(text: str, *, err: bool = False, **style: Any) -> None:
     """A line on standard output or error; `style` is that of click, and goes where no terminal is."""
     typer.secho(visible(text), err=err, **style)
+
+
+def say_excerpt(text: str) -> None:
+    """A stored text, indented and cut after 600 characters, and an empty line."""
+    whole = text.strip()
+    shown = whole if len(whole) <= _SHOWN_CHARACTERS else whole[:_SHOWN_CHARACTERS].rstrip() + " ..."
+    say("\n".join(f"   {line}" for line in shown.splitlines()) + "\n")
+
+
+def legs_json(legs: Mapping[str, tuple[float, int]]) -> dict[str, dict[str, float]]:
+    """What each retriever gave a hit, for machines."""
+    return {name: {"score": score, "rank": rank} for name, (score, rank) in legs.items()}
 
 
 def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) -> None:
