@@ -97,6 +97,8 @@ messages = Table(
     _time("deleted_at", nullable=True),
     _time("last_accessed_at", nullable=True),
     _flag("access_count", "0"),
+    # Which extractor has read it for the graph; null: none yet.
+    Column("graph_extractor", Text),
     CheckConstraint("role IN ('system', 'user', 'assistant')", name="role"),
     Index(None, "namespace", "conversation_id", "id"),
     Index(None, "namespace", "created_at"),
@@ -306,6 +308,8 @@ chunks = Table(
     Column("scope", Text, nullable=False),
     Column("content_hash", Text, nullable=False),
     Column("occurrence", Integer, nullable=False),
+    # As in messages.
+    Column("graph_extractor", Text),
     _time("created_at"),
     UniqueConstraint("namespace", "document_id", "content_hash", "occurrence"),
     Index(None, "document_id", "position"),
@@ -408,6 +412,7 @@ graph_edge_sources = Table(
     _parent("chunk_id", "chunks.id", nullable=True),
     Column("extractor", Text, nullable=False),
     Column("evidence", Text, nullable=False),
+    Column("job_id", Integer),
     _time("created_at"),
     UniqueConstraint("edge_id", "message_id", "extractor"),
     UniqueConstraint("edge_id", "chunk_id", "extractor"),

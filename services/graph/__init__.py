@@ -1,0 +1,1 @@
+"""Graph memory: entities, the facts between them on two clocks, and the communities they form."""
