@@ -11,18 +11,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import parts
 from services.adapters.tables import chunk_embeddings as e
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
-from services.adapters.tables import jobs
 from services.documents.models import Chunk
 from services.documents.store import ChunkChanges, ChunkText, DocumentVersion, Passage, StoredDocument
 from services.embedding.points import chunk_point_ids
 from services.embedding.store import CollectionState
 from services.ids import fields_hash
 from services.jobs.models import EMBED_DOCUMENT
-from services.ports import Clock
 from services.retrieval.query import match_expression, segment
 
 # How much a word in title and headings counts against one in the text; measured on SciFact and 2Wiki (README, benchmarks).
@@ -41,15 +40,16 @@ _UNEMBEDDED = (
     .order_by(c.c.position)
     .limit(sa.bindparam("limit"))
 )
-_MARK = insert(e).on_conflict_do_nothing()
 
 
-class SqlDocumentRows:
+class SqlDocumentRows(MarkedRows):
     """Implements `services.documents.store.DocumentRows` on one connection."""
 
-    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
-        self._connection = connection
-        self._clock = clock
+    _rows = c
+    _marks = e
+    _home = d
+    _embed_job = EMBED_DOCUMENT
+    _group = c.c.document_id
 
     # ---- documents -------------------------------------------------------------------------------------------
 
@@ -102,12 +102,6 @@ class SqlDocumentRows:
             .order_by(d.c.collection)
         )
         return [(name, documents, chunks) for name, documents, chunks in self._connection.execute(counted)]
-
-    def namespaces(self) -> Sequence[str]:
-        """See DocumentRows."""
-        embedded = sa.select(jobs.c.namespace).where(jobs.c.kind == EMBED_DOCUMENT.name)
-        found = sa.union(sa.select(d.c.namespace), embedded).subquery()
-        return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
 
     def sources_below(self, namespace: str, collection: str, root: str) -> dict[str, int]:
         """See DocumentRows."""
@@ -231,14 +225,6 @@ class SqlDocumentRows:
             SqlCollectionRows(self._connection, self._clock).bury(buried)
             self._connection.execute(sa.delete(c).where(c.c.id.in_(part)))
 
-    def existing(self, ids: Sequence[int]) -> set[int]:
-        """See DocumentRows."""
-        found = (
-            self._connection.execute(sa.select(c.c.id).where(c.c.id.in_(part))).scalars()
-            for part in parts(ids)
-        )
-        return {chunk_id for part in found for chunk_id in part}
-
     # ---- vectors ---------------------------------------------------------------------------------------------
 
     def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
@@ -256,41 +242,6 @@ class SqlDocumentRows:
             .limit(limit)
         )
         return [(row.namespace, row.id) for row in rows]
-
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
-        """See DocumentRows."""
-        alive = self.existing([chunk_id for chunk_id, _ in windows])
-        now = self._clock.now()
-        rows = [
-            {"chunk_id": chunk_id, "collection": physical, "windows": count, "created_at": now}
-            for chunk_id, count in windows
-            if chunk_id in alive
-        ]
-        if rows:
-            self._connection.execute(_MARK, rows)
-        return [chunk_id for chunk_id, _ in windows if chunk_id not in alive]
-
-    def forget_embeddings(self, physical: str) -> None:
-        """See DocumentRows."""
-        self._connection.execute(sa.delete(e).where(e.c.collection == physical))
-
-    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
-        """See DocumentRows."""
-        for part in parts(ids):
-            self._connection.execute(sa.delete(e).where(e.c.collection == physical, e.c.chunk_id.in_(part)))
-
-    def embedded_windows(
-        self, namespace: str, physical: str, *, after: int, limit: int
-    ) -> list[tuple[int, int]]:
-        """See DocumentRows."""
-        rows = self._connection.execute(
-            sa.select(e.c.chunk_id, e.c.windows)
-            .join_from(e, c)
-            .where(e.c.collection == physical, c.c.namespace == namespace, e.c.chunk_id > after)
-            .order_by(e.c.chunk_id)
-            .limit(limit)
-        )
-        return [(row.chunk_id, row.windows) for row in rows]
 
     # ---- search ----------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services import errors
+from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
 from services.adapters.tables import conversations as c
-from services.adapters.tables import jobs
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
 from services.ids import ConversationId, MessageId, content_hash, fields_hash
@@ -49,12 +49,17 @@ _INSERT = sa.insert(m).returning(m.c.id, sort_by_parameter_order=True)
 _BY_KEY = _MINE.where(c.c.key == sa.bindparam("name"))
 
 
-class SqlMessageRows:
+class SqlMessageRows(MarkedRows):
     """Implements `services.memory.store.MessageRows` on one connection."""
 
+    _rows = m
+    _marks = e
+    _home = c
+    _embed_job = EMBED_MESSAGES
+    _group = m.c.id // MESSAGES_PER_BLOCK
+
     def __init__(self, connection: sa.Connection, clock: Clock) -> None:
-        self._connection = connection
-        self._clock = clock
+        super().__init__(connection, clock)
         self._erasure = Erasure(connection, clock)
 
     # ---- conversations ---------------------------------------------------------------------------------------
@@ -317,74 +322,21 @@ class SqlMessageRows:
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 
-    def namespaces(self) -> Sequence[str]:
-        """See MessageRows."""
-        embedded = sa.select(jobs.c.namespace).where(jobs.c.kind == EMBED_MESSAGES.name)
-        found = sa.union(sa.select(c.c.namespace), embedded).subquery()
-        return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
-
     def unembedded(self, namespace: str, block: int, physical: str, *, limit: int) -> list[MessageText]:
         """See MessageRows."""
         first = block * MESSAGES_PER_BLOCK
         inside = (m.c.namespace == namespace, m.c.id.between(first, first + MESSAGES_PER_BLOCK - 1))
-        rows = sa.select(m).where(*inside, *_lacks_vectors(physical)).order_by(m.c.id).limit(limit)
+        rows = sa.select(m).where(*inside, *self._lacks_vectors(physical)).order_by(m.c.id).limit(limit)
         return [_text(row) for row in self._connection.execute(rows)]
-
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:  # noqa: ARG002 - all are of one name
-        """See MessageRows."""
-        block = (m.c.id // MESSAGES_PER_BLOCK).label("block")
-        rows = sa.select(m.c.namespace, block).where(*_lacks_vectors(physical)).distinct()
-        found = self._connection.execute(rows.order_by(block, m.c.namespace).limit(limit))
-        return [(row.namespace, row.block) for row in found]
 
     def waiting(self, namespace: str | None, physical: str) -> int:
         """See MessageRows."""
         mine = [] if namespace is None else [m.c.namespace == namespace]
-        counted = sa.select(sa.func.count()).select_from(m).where(*mine, *_lacks_vectors(physical))
+        counted = sa.select(sa.func.count()).select_from(m).where(*mine, *self._lacks_vectors(physical))
         return int(self._connection.execute(counted).scalar_one())
 
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
-        """See MessageRows."""
-        alive = self.existing([message_id for message_id, _ in windows])
-        now = self._clock.now()
-        marks = [
-            {"message_id": message_id, "collection": physical, "windows": count, "created_at": now}
-            for message_id, count in windows
-            if message_id in alive
-        ]
-        if marks:
-            self._connection.execute(insert(e).on_conflict_do_nothing(), marks)
-        return [message_id for message_id, _ in windows if message_id not in alive]
-
-    def embedded_windows(
-        self, namespace: str, physical: str, *, after: int, limit: int
-    ) -> list[tuple[int, int]]:
-        """See MessageRows."""
-        rows = self._connection.execute(
-            sa.select(e.c.message_id, e.c.windows)
-            .join_from(e, m)
-            .where(e.c.collection == physical, m.c.namespace == namespace, e.c.message_id > after)
-            .order_by(e.c.message_id)
-            .limit(limit)
-        )
-        return [(row.message_id, row.windows) for row in rows]
-
-    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
-        """See MessageRows."""
-        for part in parts(ids):
-            self._connection.execute(sa.delete(e).where(e.c.collection == physical, e.c.message_id.in_(part)))
-
-    def forget_embeddings(self, physical: str) -> None:
-        """See MessageRows."""
-        self._connection.execute(sa.delete(e).where(e.c.collection == physical))
-
-    def existing(self, ids: Sequence[int]) -> set[int]:
-        """See MessageRows."""
-        found: set[int] = set()
-        for part in parts(ids):
-            rows = sa.select(m.c.id).where(m.c.id.in_(part), *_may_have_vectors())
-            found |= set(self._connection.execute(rows).scalars())
-        return found
+    def _may_have_vectors(self) -> tuple[sa.ColumnElement[bool], ...]:
+        return m.c.deleted_at.is_(None), m.c.agent_visible == 1, m.c.embeddable == 1
 
 
 def message_scope(namespace: str) -> str:
@@ -440,15 +392,6 @@ def _agent_visible(where: MessageFilter) -> sa.ColumnElement[bool]:
     if where.as_of is not None:
         visible = sa.or_(visible, m.c.compacted_at > where.as_of)
     return visible if where.agent_visible else sa.not_(visible)
-
-
-def _may_have_vectors() -> list[sa.ColumnElement[bool]]:
-    return [m.c.deleted_at.is_(None), m.c.agent_visible == 1, m.c.embeddable == 1]
-
-
-def _lacks_vectors(physical: str) -> list[sa.ColumnElement[bool]]:
-    marked = sa.exists().where(e.c.message_id == m.c.id, e.c.collection == physical)
-    return [*_may_have_vectors(), ~marked]
 
 
 def _text(row: Any) -> MessageText:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
+from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
 from services.adapters.tables import (
-    jobs,
     key_fact_embeddings,
     key_facts,
     messages,
@@ -21,92 +21,23 @@ from services.adapters.tables import (
 from services.ids import ConversationId, content_hash, fields_hash
 from services.jobs.models import EMBED_SUMMARY
 from services.memory.summary_store import KeyFact, RowText, Summary
-from services.ports import Clock
 from services.retrieval.query import match_expression, segment
 
 
-class _TextRows:
+class _TextRows(MarkedRows):
     """Implements `services.memory.summary_store.TextRows` for one table, its text column and its marks."""
 
-    _rows: sa.Table
-    _text: sa.Column[str]
-    _group: sa.Column[int]
-    _marks: sa.Table
-    _mark_id: sa.Column[int]
-
-    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
-        self._connection = connection
-        self._clock = clock
-
-    def namespaces(self) -> Sequence[str]:
-        """See EmbeddedRows."""
-        embedded = sa.select(jobs.c.namespace).where(jobs.c.kind == EMBED_SUMMARY.name)
-        found = sa.union(sa.select(self._rows.c.namespace), embedded).subquery()
-        return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
-
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:  # noqa: ARG002 - all are of one name
-        """See EmbeddedRows."""
-        group = self._group.label("group")
-        rows = sa.select(self._rows.c.namespace, group).where(self._lacks_vectors(physical)).distinct()
-        return [(row[0], row[1]) for row in self._connection.execute(rows.order_by(group).limit(limit))]
-
-    def existing(self, ids: Sequence[int]) -> set[int]:
-        """See EmbeddedRows."""
-        found: set[int] = set()
-        for part in parts(ids):
-            rows = sa.select(self._rows.c.id).where(self._rows.c.id.in_(part))
-            found |= set(self._connection.execute(rows).scalars())
-        return found
-
-    def embedded_windows(
-        self, namespace: str, physical: str, *, after: int, limit: int
-    ) -> list[tuple[int, int]]:
-        """See EmbeddedRows."""
-        rows = self._connection.execute(
-            sa.select(self._mark_id, self._marks.c.windows)
-            .join_from(self._marks, self._rows)
-            .where(
-                self._marks.c.collection == physical,
-                self._rows.c.namespace == namespace,
-                self._mark_id > after,
-            )
-            .order_by(self._mark_id)
-            .limit(limit)
-        )
-        return [(row[0], row[1]) for row in rows]
-
-    def unmark_embedded(self, physical: str, ids: Sequence[int]) -> None:
-        """See EmbeddedRows."""
-        for part in parts(ids):
-            mine = (self._marks.c.collection == physical, self._mark_id.in_(part))
-            self._connection.execute(sa.delete(self._marks).where(*mine))
-
-    def forget_embeddings(self, physical: str) -> None:
-        """See EmbeddedRows."""
-        self._connection.execute(sa.delete(self._marks).where(self._marks.c.collection == physical))
+    _embed_job = EMBED_SUMMARY
+    _text: ClassVar[sa.Column[str]]
 
     def unembedded(self, namespace: str, group: int, physical: str) -> list[RowText]:
         """See TextRows."""
         mine = (self._rows.c.namespace == namespace, self._group == group)
         rows = sa.select(self._rows.c.id, self._rows.c.conversation_id, self._text).where(
-            *mine, self._lacks_vectors(physical)
+            *mine, *self._lacks_vectors(physical)
         )
         found = self._connection.execute(rows.order_by(self._rows.c.id))
         return [RowText(row[0], ConversationId(row[1]), row[2]) for row in found]
-
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> set[int]:
-        """See TextRows."""
-        ids = {row_id for row_id, _ in windows}
-        alive = self.existing(sorted(ids))
-        now = self._clock.now()
-        marks = [
-            {self._mark_id.name: row_id, "collection": physical, "windows": count, "created_at": now}
-            for row_id, count in windows
-            if row_id in alive
-        ]
-        if marks:
-            self._connection.execute(insert(self._marks).on_conflict_do_nothing(), marks)
-        return ids - alive
 
     def search(
         self, namespace: str, query: str, *, limit: int, exclude: ConversationId | None = None
@@ -130,9 +61,6 @@ class _TextRows:
         )
         return {row.id: row.score for row in rows}
 
-    def _lacks_vectors(self, physical: str) -> sa.ColumnElement[bool]:
-        return ~sa.exists().where(self._mark_id == self._rows.c.id, self._marks.c.collection == physical)
-
     def _found(self, namespace: str, ids: Sequence[int]) -> list[Any]:
         rows: list[Any] = []
         for part in parts(ids):
@@ -148,7 +76,6 @@ class SqlSummaryRows(_TextRows):
     _text = summaries.c.content
     _group = summaries.c.id
     _marks = summary_embeddings
-    _mark_id = summary_embeddings.c.summary_id
 
     def add(
         self,
@@ -217,7 +144,6 @@ class SqlKeyFactRows(_TextRows):
     _text = key_facts.c.fact
     _group = key_facts.c.summary_id
     _marks = key_fact_embeddings
-    _mark_id = key_fact_embeddings.c.key_fact_id
 
     def add(
         self, namespace: str, conversation_id: ConversationId, summary_id: int, facts: Sequence[str]

@@ -230,7 +230,7 @@ class IngestionPipeline:
             points, windows = _points(space, namespace, chunks)
             self._spaces.write(space, namespace, points)
             with self._database.write(durable=False) as unit:
-                gone = set(unit.documents.mark_embedded(physical, windows))
+                gone = unit.documents.mark_embedded(physical, windows)
                 orphans = [
                     (namespace, physical, point)
                     for chunk_id, count in windows

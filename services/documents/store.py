@@ -114,9 +114,6 @@ class DocumentRows(EmbeddedRows, Protocol):
     def unembedded(self, document_id: int, physical: str, *, limit: int) -> list[ChunkText]:
         """Chunks of the document that have no vectors in this collection, in order."""
 
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
-        """Record (chunk id, vectors) as done; the ids of chunks that no longer exist."""
-
     def search(self, namespace: str, collection: str, query: str, *, limit: int) -> dict[int, float]:
         """Keyword search: chunk id -> BM25 score, higher is better; any query is valid."""
 

@@ -119,6 +119,9 @@ class EmbeddedRows(Protocol):
     def existing(self, ids: Sequence[int]) -> set[int]:
         """Those of the ids that may have vectors."""
 
+    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> set[int]:
+        """Record (id, vectors) as done; the ids of rows that are gone or may have none by now."""
+
     def embedded_windows(
         self, namespace: str, physical: str, *, after: int, limit: int
     ) -> list[tuple[int, int]]:

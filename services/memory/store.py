@@ -158,9 +158,6 @@ class MessageRows(EmbeddedRows, Protocol):
     def waiting(self, namespace: str | None, physical: str) -> int:
         """How many such messages there are, in one namespace or in all."""
 
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> list[int]:
-        """Record (id, vectors) as done; the ids of messages that are gone or hidden by now."""
-
 
 class MemoryUnit(Protocol):
     """A unit of work for conversation memory."""

@@ -53,9 +53,6 @@ class TextRows(EmbeddedRows, Protocol):
     def unembedded(self, namespace: str, group: int, physical: str) -> list[RowText]:
         """Rows of the group that lack vectors in this collection, by id."""
 
-    def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> set[int]:
-        """Record (id, vectors) as done; the ids of rows that are gone."""
-
     def search(
         self, namespace: str, query: str, *, limit: int, exclude: ConversationId | None = None
     ) -> dict[int, float]:

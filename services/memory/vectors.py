@@ -111,7 +111,7 @@ class MessageVectors:
 
     def _mark(self, namespace: str, physical: str, windows: Windows) -> None:
         with self._database.write(durable=False) as unit:
-            gone = set(unit.messages.mark_embedded(physical, windows))
+            gone = unit.messages.mark_embedded(physical, windows)
             orphans = [
                 (namespace, physical, point)
                 for message_id, count in windows

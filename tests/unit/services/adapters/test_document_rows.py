@@ -133,8 +133,8 @@ def test_many_ids_at_once_are_no_problem(unit):
 def test_marks_are_set_once_and_name_chunks_that_are_gone(unit):
     changes = unit.documents.store(version("a"))
     (chunk,) = unit.documents.unembedded(changes.document_id, "space", limit=9)
-    assert unit.documents.mark_embedded("space", [(chunk.id, 1), (4711, 2)]) == [4711]
-    assert unit.documents.mark_embedded("space", [(chunk.id, 1)]) == []
+    assert unit.documents.mark_embedded("space", [(chunk.id, 1), (4711, 2)]) == {4711}
+    assert unit.documents.mark_embedded("space", [(chunk.id, 1)]) == set()
     assert unit.documents.unembedded(changes.document_id, "space", limit=9) == []
     assert unit.documents.incomplete("docs", "space", limit=9) == []
     unit.documents.unmark_embedded("space", [chunk.id])

@@ -203,7 +203,7 @@ def test_what_is_hidden_deleted_or_not_meant_to_have_vectors_is_not_waiting(mess
     assert messages.waiting("alice", PHYSICAL) == 0
     assert [it.id for it in messages.unembedded("default", 0, PHYSICAL, limit=9)] == [kept]
     assert messages.incomplete("any", PHYSICAL, limit=9) == [("default", 0)]
-    assert messages.mark_embedded(PHYSICAL, [(kept, 2), (deleted, 1)]) == [deleted]
+    assert messages.mark_embedded(PHYSICAL, [(kept, 2), (deleted, 1)]) == {deleted}
     assert messages.waiting("default", PHYSICAL) == 0
     assert messages.embedded_windows("default", PHYSICAL, after=0, limit=9) == [(kept, 2)]
     messages.unmark_embedded(PHYSICAL, [kept])
