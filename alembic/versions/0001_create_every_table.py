@@ -100,9 +100,9 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Integer(), nullable=False),
     sa.Column('updated_at', sa.Integer(), nullable=False),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_graph_communities')),
-    sa.UniqueConstraint('namespace', 'name', name=op.f('uq_graph_communities_namespace_name')),
     sqlite_autoincrement=True
     )
+    op.create_index(op.f('ix_graph_communities_namespace'), 'graph_communities', ['namespace'], unique=False)
     op.create_table('graph_entities',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('namespace', sa.Text(), nullable=False),
@@ -253,13 +253,13 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('entity_id', 'collection', name=op.f('pk_entity_embeddings'))
     )
     op.create_table('graph_community_members',
-    sa.Column('community_id', sa.Integer(), nullable=False),
     sa.Column('entity_id', sa.Integer(), nullable=False),
+    sa.Column('community_id', sa.Integer(), nullable=False),
     sa.ForeignKeyConstraint(['community_id'], ['graph_communities.id'], name=op.f('fk_graph_community_members_community_id_graph_communities'), ondelete='CASCADE'),
     sa.ForeignKeyConstraint(['entity_id'], ['graph_entities.id'], name=op.f('fk_graph_community_members_entity_id_graph_entities'), ondelete='CASCADE'),
-    sa.PrimaryKeyConstraint('community_id', 'entity_id', name=op.f('pk_graph_community_members'))
+    sa.PrimaryKeyConstraint('entity_id', name=op.f('pk_graph_community_members'))
     )
-    op.create_index(op.f('ix_graph_community_members_entity_id'), 'graph_community_members', ['entity_id'], unique=False)
+    op.create_index(op.f('ix_graph_community_members_community_id'), 'graph_community_members', ['community_id'], unique=False)
     op.create_table('graph_edges',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('namespace', sa.Text(), nullable=False),
@@ -282,8 +282,8 @@ def upgrade() -> None:
     sqlite_autoincrement=True
     )
     op.create_index('ix_graph_edges_expired', 'graph_edges', ['expired_at'], unique=False, sqlite_where=sa.text('expired_at IS NOT NULL'))
-    op.create_index(op.f('ix_graph_edges_namespace_source_entity_id'), 'graph_edges', ['namespace', 'source_entity_id'], unique=False)
-    op.create_index(op.f('ix_graph_edges_namespace_target_entity_id'), 'graph_edges', ['namespace', 'target_entity_id'], unique=False)
+    op.create_index(op.f('ix_graph_edges_namespace_source_entity_id_confidence'), 'graph_edges', ['namespace', 'source_entity_id', 'confidence'], unique=False)
+    op.create_index(op.f('ix_graph_edges_namespace_target_entity_id_confidence'), 'graph_edges', ['namespace', 'target_entity_id', 'confidence'], unique=False)
     op.create_index('uq_graph_edges_active', 'graph_edges', ['namespace', 'source_entity_id', 'target_entity_id', 'relation'], unique=True, sqlite_where=sa.text('valid_to IS NULL AND expired_at IS NULL'))
     op.create_table('graph_entity_aliases',
     sa.Column('id', sa.Integer(), nullable=False),
@@ -520,11 +520,11 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_graph_entity_aliases_entity_id'), table_name='graph_entity_aliases')
     op.drop_table('graph_entity_aliases')
     op.drop_index('uq_graph_edges_active', table_name='graph_edges', sqlite_where=sa.text('valid_to IS NULL AND expired_at IS NULL'))
-    op.drop_index(op.f('ix_graph_edges_namespace_target_entity_id'), table_name='graph_edges')
-    op.drop_index(op.f('ix_graph_edges_namespace_source_entity_id'), table_name='graph_edges')
+    op.drop_index(op.f('ix_graph_edges_namespace_target_entity_id_confidence'), table_name='graph_edges')
+    op.drop_index(op.f('ix_graph_edges_namespace_source_entity_id_confidence'), table_name='graph_edges')
     op.drop_index('ix_graph_edges_expired', table_name='graph_edges', sqlite_where=sa.text('expired_at IS NOT NULL'))
     op.drop_table('graph_edges')
-    op.drop_index(op.f('ix_graph_community_members_entity_id'), table_name='graph_community_members')
+    op.drop_index(op.f('ix_graph_community_members_community_id'), table_name='graph_community_members')
     op.drop_table('graph_community_members')
     op.drop_table('entity_embeddings')
     op.drop_index(op.f('ix_chunks_document_id_position'), table_name='chunks')
@@ -549,6 +549,7 @@ def downgrade() -> None:
     op.drop_table('graph_metadata')
     op.drop_index(op.f('ix_graph_entities_namespace_last_seen_at'), table_name='graph_entities')
     op.drop_table('graph_entities')
+    op.drop_index(op.f('ix_graph_communities_namespace'), table_name='graph_communities')
     op.drop_table('graph_communities')
     op.drop_index('uq_embedding_collections_active', table_name='embedding_collections', sqlite_where=sa.text("state = 'active'"))
     op.drop_table('embedding_collections')

@@ -388,8 +388,9 @@ graph_edges = Table(
     Column("superseded_by_id", Integer, ForeignKey("graph_edges.id", ondelete="SET NULL")),
     CheckConstraint("source_entity_id <> target_entity_id", name="no_self_loop"),
     CheckConstraint("confidence BETWEEN 0 AND 1", name="confidence"),
-    Index(None, "namespace", "source_entity_id"),
-    Index(None, "namespace", "target_entity_id"),
+    # Traversal takes the surest facts of each entity first.
+    Index(None, "namespace", "source_entity_id", "confidence"),
+    Index(None, "namespace", "target_entity_id", "confidence"),
     Index("ix_graph_edges_expired", "expired_at", sqlite_where=text("expired_at IS NOT NULL")),
     Index(
         "uq_graph_edges_active",
@@ -431,16 +432,18 @@ graph_communities = Table(
     Column("fingerprint", Text, nullable=False),
     _time("created_at"),
     _time("updated_at"),
-    UniqueConstraint("namespace", "name"),
+    # The name is a label of the first members: it identifies nothing.
+    Index(None, "namespace"),
     sqlite_autoincrement=True,
 )
 
+# An entity is in one community at most.
 graph_community_members = Table(
     "graph_community_members",
     metadata,
-    Column("community_id", Integer, ForeignKey("graph_communities.id", ondelete="CASCADE"), primary_key=True),
     Column("entity_id", Integer, ForeignKey("graph_entities.id", ondelete="CASCADE"), primary_key=True),
-    Index(None, "entity_id"),
+    _parent("community_id", "graph_communities.id"),
+    Index(None, "community_id"),
 )
 
 graph_metadata = Table(
