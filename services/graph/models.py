@@ -139,6 +139,38 @@ class EdgeSource:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredExtraction:
+    """What storing an extraction came to.
+
+    `entity_ids` are all entities that the text names, `edge_ids` all facts that it states, known ones included;
+    `created_ids` the entities that were new. `skipped` counts what was left out, by reason.
+    """
+
+    entity_ids: tuple[int, ...] = ()
+    created_ids: tuple[int, ...] = ()
+    edge_ids: tuple[int, ...] = ()
+    edges_created: int = 0
+    edges_superseded: int = 0
+    skipped: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FactRecord:
+    """A fact with the names of its ends and where it comes from.
+
+    `ended_by` says why it holds no more: "restated" and "replaced" by the fact `replaced_by` (None once that is
+    erased), "ended" by the day it names itself, "retracted" by somebody; None while it is active.
+    """
+
+    edge: Edge
+    source: str
+    target: str
+    sources: tuple[EdgeSource, ...] = ()
+    replaced_by: Edge | None = None
+    ended_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AsOf:
     """A point on both clocks: what was true at `valid_at`, as known at `known_at`. None means now."""
 
