@@ -45,11 +45,13 @@ class MarkedRows:
         found = self._connection.execute(rows.order_by(group, self._rows.c.namespace).limit(limit))
         return [(row[0], row[1]) for row in found]
 
-    def existing(self, ids: Sequence[int]) -> set[int]:
+    def existing(self, ids: Sequence[int], namespace: str | None = None) -> set[int]:
         """See EmbeddedRows."""
         found: set[int] = set()
+        mine = () if namespace is None else (self._rows.c.namespace == namespace,)
         for part in parts(ids):
-            rows = sa.select(self._rows.c.id).where(self._rows.c.id.in_(part), *self._may_have_vectors())
+            here = (self._rows.c.id.in_(part), *mine, *self._may_have_vectors())
+            rows = sa.select(self._rows.c.id).where(*here)
             found |= set(self._connection.execute(rows).scalars())
         return found
 

@@ -404,6 +404,20 @@ class SqlJobRows:
         keys = sa.select(t.c.dedupe_key).where(t.c.parent_id == parent_id, t.c.kind == kind)
         return {str(key) for (key,) in self._connection.execute(keys)}
 
+    def live_keys(self, kind: str) -> set[tuple[str, str | None]]:
+        """See JobRows."""
+        keys = sa.select(t.c.namespace, t.c.dedupe_key).where(t.c.kind == kind, _LIVE)
+        return {(namespace, key) for namespace, key in self._connection.execute(keys)}
+
+    def settle(self, job_id: int, *, now: int) -> None:
+        """See JobRows."""
+        child = t.alias()
+        still = sa.select(sa.func.count()).where(child.c.parent_id == job_id, child.c.state.in_(LIVE_STATES))
+        counted = sa.update(t).where(t.c.id == job_id).values(children_open=still.scalar_subquery())
+        row = self._connection.execute(counted.returning(t.c.children_open)).first()
+        if row is not None and row.children_open == 0:
+            self._close(job_id, JobState.WAITING, now=now)
+
     def retry(self, job_id: int, *, now: int) -> bool:
         """See JobRows. A finished parent waits again; the dead children of a batch run again with it."""
         again = {

@@ -116,8 +116,8 @@ class EmbeddedRows(Protocol):
     def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
         """(namespace, group) of groups with rows that lack vectors in this collection."""
 
-    def existing(self, ids: Sequence[int]) -> set[int]:
-        """Those of the ids that may have vectors."""
+    def existing(self, ids: Sequence[int], namespace: str | None = None) -> set[int]:
+        """Those of the ids that may have vectors, in one namespace or in any."""
 
     def mark_embedded(self, physical: str, windows: Sequence[tuple[int, int]]) -> set[int]:
         """Record (id, vectors) as done; the ids of rows that are gone or may have none by now."""

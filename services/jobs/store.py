@@ -75,6 +75,12 @@ class JobRows(Protocol):
     def child_keys(self, parent_id: int, kind: str) -> set[str]:
         """The dedupe keys of a batch's children of one kind."""
 
+    def live_keys(self, kind: str) -> set[tuple[str, str | None]]:
+        """(namespace, dedupe key) of every live job of a kind."""
+
+    def settle(self, job_id: int, *, now: int) -> None:
+        """Count a job's open children anew, and close a waiting parent that has none."""
+
     def retry(self, job_id: int, *, now: int) -> bool:
         """Dead -> pending with a clean slate; False for any other state, and while a live twin does its work."""
 
