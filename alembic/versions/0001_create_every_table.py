@@ -112,11 +112,9 @@ def upgrade() -> None:
     sa.Column('summary', sa.Text(), nullable=True),
     sa.Column('segmented', sa.Text(), nullable=True),
     sa.Column('scope', sa.Text(), nullable=False),
-    sa.Column('merged_into_id', sa.Integer(), nullable=True),
     sa.Column('first_seen_at', sa.Integer(), nullable=False),
     sa.Column('last_seen_at', sa.Integer(), nullable=False),
     sa.CheckConstraint("entity_type IN ('person', 'tool', 'concept', 'project', 'language', 'file', 'config', 'organization')", name=op.f('ck_graph_entities_entity_type')),
-    sa.ForeignKeyConstraint(['merged_into_id'], ['graph_entities.id'], name=op.f('fk_graph_entities_merged_into_id_graph_entities'), ondelete='SET NULL'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_graph_entities')),
     sa.UniqueConstraint('namespace', 'canonical_name', 'entity_type', name=op.f('uq_graph_entities_namespace_canonical_name_entity_type')),
     sqlite_autoincrement=True
@@ -284,6 +282,9 @@ def upgrade() -> None:
     op.create_index('ix_graph_edges_expired', 'graph_edges', ['expired_at'], unique=False, sqlite_where=sa.text('expired_at IS NOT NULL'))
     op.create_index(op.f('ix_graph_edges_namespace_source_entity_id_confidence'), 'graph_edges', ['namespace', 'source_entity_id', 'confidence'], unique=False)
     op.create_index(op.f('ix_graph_edges_namespace_target_entity_id_confidence'), 'graph_edges', ['namespace', 'target_entity_id', 'confidence'], unique=False)
+    op.create_index(op.f('ix_graph_edges_source_entity_id_relation_target_entity_id'), 'graph_edges', ['source_entity_id', 'relation', 'target_entity_id'], unique=False)
+    op.create_index('ix_graph_edges_superseded', 'graph_edges', ['superseded_by_id'], unique=False, sqlite_where=sa.text('superseded_by_id IS NOT NULL'))
+    op.create_index(op.f('ix_graph_edges_target_entity_id'), 'graph_edges', ['target_entity_id'], unique=False)
     op.create_index('uq_graph_edges_active', 'graph_edges', ['namespace', 'source_entity_id', 'target_entity_id', 'relation'], unique=True, sqlite_where=sa.text('valid_to IS NULL AND expired_at IS NULL'))
     op.create_table('graph_entity_aliases',
     sa.Column('id', sa.Integer(), nullable=False),
@@ -390,6 +391,24 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_graph_edge_sources_chunk_id'), 'graph_edge_sources', ['chunk_id'], unique=False)
     op.create_index(op.f('ix_graph_edge_sources_message_id'), 'graph_edge_sources', ['message_id'], unique=False)
+    op.create_table('graph_entity_sources',
+    sa.Column('id', sa.Integer(), nullable=False),
+    sa.Column('entity_id', sa.Integer(), nullable=False),
+    sa.Column('message_id', sa.Integer(), nullable=True),
+    sa.Column('chunk_id', sa.Integer(), nullable=True),
+    sa.Column('extractor', sa.Text(), nullable=False),
+    sa.Column('summary', sa.Text(), nullable=True),
+    sa.Column('created_at', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['chunk_id'], ['chunks.id'], name=op.f('fk_graph_entity_sources_chunk_id_chunks'), ondelete='CASCADE'),
+    sa.ForeignKeyConstraint(['entity_id'], ['graph_entities.id'], name=op.f('fk_graph_entity_sources_entity_id_graph_entities'), ondelete='CASCADE'),
+    sa.ForeignKeyConstraint(['message_id'], ['messages.id'], name=op.f('fk_graph_entity_sources_message_id_messages'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_graph_entity_sources')),
+    sa.UniqueConstraint('entity_id', 'chunk_id', 'extractor', name=op.f('uq_graph_entity_sources_entity_id_chunk_id_extractor')),
+    sa.UniqueConstraint('entity_id', 'message_id', 'extractor', name=op.f('uq_graph_entity_sources_entity_id_message_id_extractor')),
+    sqlite_autoincrement=True
+    )
+    op.create_index(op.f('ix_graph_entity_sources_chunk_id'), 'graph_entity_sources', ['chunk_id'], unique=False)
+    op.create_index(op.f('ix_graph_entity_sources_message_id'), 'graph_entity_sources', ['message_id'], unique=False)
     op.create_table('message_embeddings',
     sa.Column('message_id', sa.Integer(), nullable=False),
     sa.Column('collection', sa.Text(), nullable=False),
@@ -502,6 +521,9 @@ def downgrade() -> None:
     op.drop_index('ix_summaries_conversation_id', table_name='summaries')
     op.drop_table('summaries')
     op.drop_table('message_embeddings')
+    op.drop_index(op.f('ix_graph_entity_sources_message_id'), table_name='graph_entity_sources')
+    op.drop_index(op.f('ix_graph_entity_sources_chunk_id'), table_name='graph_entity_sources')
+    op.drop_table('graph_entity_sources')
     op.drop_index(op.f('ix_graph_edge_sources_message_id'), table_name='graph_edge_sources')
     op.drop_index(op.f('ix_graph_edge_sources_chunk_id'), table_name='graph_edge_sources')
     op.drop_table('graph_edge_sources')
@@ -520,6 +542,9 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_graph_entity_aliases_entity_id'), table_name='graph_entity_aliases')
     op.drop_table('graph_entity_aliases')
     op.drop_index('uq_graph_edges_active', table_name='graph_edges', sqlite_where=sa.text('valid_to IS NULL AND expired_at IS NULL'))
+    op.drop_index(op.f('ix_graph_edges_target_entity_id'), table_name='graph_edges')
+    op.drop_index('ix_graph_edges_superseded', table_name='graph_edges', sqlite_where=sa.text('superseded_by_id IS NOT NULL'))
+    op.drop_index(op.f('ix_graph_edges_source_entity_id_relation_target_entity_id'), table_name='graph_edges')
     op.drop_index(op.f('ix_graph_edges_namespace_target_entity_id_confidence'), table_name='graph_edges')
     op.drop_index(op.f('ix_graph_edges_namespace_source_entity_id_confidence'), table_name='graph_edges')
     op.drop_index('ix_graph_edges_expired', table_name='graph_edges', sqlite_where=sa.text('expired_at IS NOT NULL'))

@@ -340,7 +340,6 @@ graph_entities = Table(
     Column("summary", Text),
     Column("segmented", Text),
     Column("scope", Text, nullable=False),
-    Column("merged_into_id", Integer, ForeignKey("graph_entities.id", ondelete="SET NULL")),
     _time("first_seen_at"),
     _time("last_seen_at"),
     CheckConstraint(f"entity_type IN ({_ENTITY_TYPES})", name="entity_type"),
@@ -371,6 +370,24 @@ graph_entity_aliases = Table(
     sqlite_autoincrement=True,
 )
 
+# Which texts name an entity and what they say of it; neither message nor chunk: somebody named it by hand.
+graph_entity_sources = Table(
+    "graph_entity_sources",
+    metadata,
+    _id(),
+    _parent("entity_id", "graph_entities.id"),
+    _parent("message_id", "messages.id", nullable=True),
+    _parent("chunk_id", "chunks.id", nullable=True),
+    Column("extractor", Text, nullable=False),
+    Column("summary", Text),
+    _time("created_at"),
+    UniqueConstraint("entity_id", "message_id", "extractor"),
+    UniqueConstraint("entity_id", "chunk_id", "extractor"),
+    Index(None, "message_id"),
+    Index(None, "chunk_id"),
+    sqlite_autoincrement=True,
+)
+
 graph_edges = Table(
     "graph_edges",
     metadata,
@@ -391,6 +408,10 @@ graph_edges = Table(
     # Traversal takes the surest facts of each entity first.
     Index(None, "namespace", "source_entity_id", "confidence"),
     Index(None, "namespace", "target_entity_id", "confidence"),
+    # Led by an id: what a deleted row is referred to by must be found without a scan.
+    Index(None, "source_entity_id", "relation", "target_entity_id"),
+    Index(None, "target_entity_id"),
+    Index("ix_graph_edges_superseded", "superseded_by_id", sqlite_where=text("superseded_by_id IS NOT NULL")),
     Index("ix_graph_edges_expired", "expired_at", sqlite_where=text("expired_at IS NOT NULL")),
     Index(
         "uq_graph_edges_active",
