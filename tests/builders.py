@@ -165,6 +165,17 @@ class ScriptedEmbedder:
         return self._inner.embed(texts, kind=kind)
 
 
+class PickyEmbedder(ScriptedEmbedder):
+    """A model that refuses some texts for good."""
+
+    refused = "poison"
+
+    def embed(self, texts: Sequence[str], *, kind: EmbeddingKind) -> Any:
+        if any(self.refused in text for text in texts):
+            raise errors.ModelRejected("400: the input is invalid")
+        return super().embed(texts, kind=kind)
+
+
 class FallibleStore(InMemoryVectorStore):
     """A vector store that can be down."""
 

@@ -26,14 +26,13 @@ from services.documents.store import (
     splitter_label,
 )
 from services.documents.walk import FoundFile, RefusedFile, walk
-from services.embedding.points import chunk_point_ids
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import RESERVED_COLLECTIONS
 from services.embedding.upkeep import VectorOwner
+from services.embedding.writing import VectorWriter, Written, removal_job
 from services.ids import content_hash
-from services.jobs.models import EMBED_DOCUMENT, INGEST_BATCH, INGEST_FILE, REMOVE_VECTORS, NewJob
+from services.jobs.models import EMBED_DOCUMENT, INGEST_BATCH, INGEST_FILE, NewJob
 from services.jobs.run import JobRun
-from services.ports import Point
 
 DEFAULT_COLLECTION = "zeph_documents"
 _FILES_PER_UNIT = 500
@@ -84,6 +83,13 @@ class IngestionPipeline:
     ) -> None:
         self._database = database
         self._spaces = spaces
+        self._writer = VectorWriter[ChunkText](
+            database,
+            spaces,
+            "chunk",
+            lambda unit: unit.documents,
+            lambda chunk: {"chunk_id": chunk.id, "document_id": chunk.document_id},
+        )
         self._parser = parser
         self._max_file_bytes = max_file_bytes
 
@@ -207,42 +213,18 @@ class IngestionPipeline:
             with self._database.write(durable=False) as unit:
                 run.finish(unit, {"vectors": 0})
             return
-        vectors = 0
+        written = Written()
         while True:
-            vectors += self.embed_into(space, document_id, run)
+            written += self._embed(space, document_id, run)
             with self._database.write(durable=False) as unit:
                 # Chunks that came in meanwhile were promised to this job.
                 if not unit.documents.unembedded(document_id, space.collection.physical, limit=1):
-                    run.finish(unit, {"vectors": vectors})
+                    run.finish(unit, written.outcome)
                     return
 
     def embed_into(self, space: Space, document_id: int, run: JobRun) -> int:
         """Embed the document's chunks that this space lacks, a few at a time, each durable when done; vectors made."""
-        physical = space.collection.physical
-        made = 0
-        while True:
-            run.checkpoint()
-            with self._database.read() as unit:
-                chunks = unit.documents.unembedded(document_id, physical, limit=_CHUNKS_PER_CALL)
-            if not chunks:
-                return made
-            namespace = chunks[0].namespace
-            points, windows = _points(space, namespace, chunks)
-            self._spaces.write(space, namespace, points)
-            with self._database.write(durable=False) as unit:
-                gone = unit.documents.mark_embedded(physical, windows)
-                orphans = [
-                    (namespace, physical, point)
-                    for chunk_id, count in windows
-                    if chunk_id in gone
-                    for point in chunk_point_ids(namespace, physical, chunk_id, count)
-                ]
-                unit.collections.bury(orphans)
-                if orphans:
-                    unit.jobs.enqueue([_removal(namespace)])
-            made += len(points)
-            if len(chunks) < _CHUNKS_PER_CALL:
-                return made
+        return self._embed(space, document_id, run).vectors
 
     @property
     def owner(self) -> VectorOwner:
@@ -256,6 +238,20 @@ class IngestionPipeline:
         )
 
     # ---- steps -----------------------------------------------------------------------------------------------
+
+    def _embed(self, space: Space, document_id: int, run: JobRun) -> Written:
+        written = Written()
+        while True:
+            run.checkpoint()
+            with self._database.read() as unit:
+                chunks = unit.documents.unembedded(
+                    document_id, space.collection.physical, limit=_CHUNKS_PER_CALL
+                )
+            if chunks:
+                embedded = self._writer.embed(space, chunks)
+                written += self._writer.write(space, chunks[0].namespace, embedded)
+            if len(chunks) < _CHUNKS_PER_CALL:
+                return written
 
     def _read(self, run: JobRun, data: bytes, name: str) -> DocumentVersion | None:
         """The new version, or None when the stored one is of the same bytes, cut the same way and embedded."""
@@ -302,7 +298,7 @@ class IngestionPipeline:
             return {"status": Outcome.EMPTY, "warnings": list(version.document.warnings)}
         changes = unit.documents.store(version)
         if changes.removed:
-            unit.jobs.enqueue([_removal(version.namespace)])
+            unit.jobs.enqueue([removal_job(version.namespace)])
         if self._spaces.embedder is not None:
             unit.jobs.enqueue([_embed_job(version.namespace, changes.document_id, parent)])
         status = Outcome.STORED if changes.added or changes.removed else Outcome.UNCHANGED
@@ -334,7 +330,7 @@ class IngestionPipeline:
 
     def _delete(self, unit: DocumentUnit, namespace: str, ids: Sequence[int]) -> None:
         if unit.documents.remove(ids):
-            unit.jobs.enqueue([_removal(namespace)])
+            unit.jobs.enqueue([removal_job(namespace)])
 
 
 def _check_collection(name: str) -> None:
@@ -389,10 +385,6 @@ def _embed_job(namespace: str, document_id: int, parent: int | None = None) -> N
     return NewJob(EMBED_DOCUMENT, {"document_id": document_id}, namespace, str(document_id), parent)
 
 
-def _removal(namespace: str) -> NewJob:
-    return NewJob(REMOVE_VECTORS, namespace=namespace, dedupe_key="deleted")
-
-
 def _unchanged(source: str) -> dict[str, Any]:
     return {"status": Outcome.UNCHANGED, "source": source}
 
@@ -405,21 +397,6 @@ def _signature(path: Path) -> tuple[int, int, int]:
             f"{printable(path)} cannot be read: {error.strerror}", reason="missing"
         ) from error
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
-
-
-def _points(
-    space: Space, namespace: str, chunks: Sequence[ChunkText]
-) -> tuple[list[Point], list[tuple[int, int]]]:
-    """The vectors of all windows of these chunks, and how many windows each chunk has."""
-    cut = [(chunk, space.embedder.windows(chunk.text)) for chunk in chunks]
-    texts = [window for _, windows in cut for window in windows]
-    rows = iter(space.embedder.embed(texts, kind="document"))
-    points = [
-        Point(point, next(rows), {"chunk_id": chunk.id, "document_id": chunk.document_id})
-        for chunk, windows in cut
-        for point in chunk_point_ids(namespace, space.collection.physical, chunk.id, len(windows))
-    ]
-    return points, [(chunk.id, len(windows)) for chunk, windows in cut]
 
 
 def _parts(items: Iterator[FoundFile | RefusedFile]) -> Iterator[list[FoundFile | RefusedFile]]:

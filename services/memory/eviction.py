@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.embedding.writing import removal_job
 from services.ids import MessageId
 from services.jobs.run import JobRun
 from services.jobs.store import JobRows
 from services.memory.store import MessageRows
-from services.memory.vectors import removal_job
 from services.ports import Clock
 
 # The forgetting curve of Ebbinghaus: what was never recalled keeps 24 % after a day.

@@ -14,6 +14,7 @@ from typing import Any
 
 from services import errors
 from services.embedding.store import CollectionState
+from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, ConversationId, MessageId, fields_hash
 from services.memory.access import AccessCounts
 from services.memory.models import (
@@ -34,7 +35,7 @@ from services.memory.pairs import paired
 from services.memory.recall import Recall, RecallAnswer
 from services.memory.store import MemoryDatabase, MemoryUnit
 from services.memory.summaries import summary_job_if_due
-from services.memory.vectors import COLLECTION, MessageVectors, block_jobs, removal_job
+from services.memory.vectors import COLLECTION, MessageVectors, block_jobs
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from services import errors
-from services.embedding.points import point_ids
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import CollectionState
 from services.embedding.upkeep import VectorOwner
-from services.jobs.models import EMBED_SUMMARY, REMOVE_VECTORS, NewJob
+from services.embedding.writing import Embedded, VectorWriter, Written
+from services.jobs.models import EMBED_SUMMARY, NewJob
 from services.jobs.run import JobRun
 from services.memory.facts import same_claim
-from services.memory.summary_store import RowText, SummaryDatabase, SummaryUnit, TextRows
-from services.ports import Condition, Filter, PayloadValue, Point
+from services.memory.summary_store import RowText, SummaryDatabase
+from services.ports import Condition, Filter, PayloadValue
 
 if TYPE_CHECKING:
     from services.ports import Vector
@@ -40,6 +40,12 @@ class SummaryVectors:
         self._database = database
         self._spaces = spaces
         self._duplicate_similarity = duplicate_similarity
+        self._summary_writer = VectorWriter[RowText](
+            database, spaces, "summary", lambda unit: unit.summaries, _payload("summary")
+        )
+        self._fact_writer = VectorWriter[RowText](
+            database, spaces, "key_fact", lambda unit: unit.key_facts, _payload("key_fact")
+        )
 
     @property
     def wanted(self) -> bool:
@@ -61,62 +67,66 @@ class SummaryVectors:
     def embed(self, run: JobRun) -> None:
         """Give a summary and its facts their vectors."""
         summary_id = int(run.payload["summary_id"])
-        vectors = 0
-        for name, embed in ((SUMMARY_COLLECTION, self.embed_summaries), (FACT_COLLECTION, self.embed_facts)):
+        written = Written()
+        for name, embed in ((SUMMARY_COLLECTION, self._summaries), (FACT_COLLECTION, self._facts)):
             space = self._spaces.for_writing(name)
-            vectors += 0 if space is None else embed(space, run.job.namespace, summary_id, run)
+            written += Written() if space is None else embed(space, run.job.namespace, summary_id, run)
         with self._database.write(durable=False) as unit:
-            run.finish(unit, {"vectors": vectors})
+            run.finish(unit, written.outcome)
 
     def embed_summaries(self, space: Space, namespace: str, summary_id: int, run: JobRun) -> int:
         """Embed one summary, if it lacks vectors in this space; vectors made."""
-        run.checkpoint()
-        with self._database.read() as unit:
-            rows = unit.summaries.unembedded(namespace, summary_id, space.collection.physical)
-        pieces, vectors = _embedded(space, rows)
-        return self._write(space, namespace, "summary", rows, pieces, vectors)
+        return self._summaries(space, namespace, summary_id, run).vectors
 
     def embed_facts(self, space: Space, namespace: str, summary_id: int, run: JobRun) -> int:
         """Embed the facts of one summary that lack vectors in this space; vectors made.
 
         In the active collection a fact that an older one says already in almost the same words is deleted instead.
         """
-        run.checkpoint()
-        with self._database.read() as unit:
-            rows = unit.key_facts.unembedded(namespace, summary_id, space.collection.physical)
-        pieces, vectors = _embedded(space, rows)
-        if space.collection.state is CollectionState.ACTIVE:
-            repeated = self._repeated(space, namespace, rows, vectors)
-            if repeated:
-                with self._database.write() as unit:
-                    unit.key_facts.remove(namespace, sorted(repeated))
-            kept = [number for number, row in enumerate(rows) if row.id not in repeated]
-            rows = [rows[number] for number in kept]
-            pieces = [pieces[number] for number in kept]
-            vectors = [vectors[number] for number in kept]
-        return self._write(space, namespace, "key_fact", rows, pieces, vectors)
+        return self._facts(space, namespace, summary_id, run).vectors
 
     # ---- steps -----------------------------------------------------------------------------------------------
 
-    def _repeated(
-        self, space: Space, namespace: str, rows: Sequence[RowText], vectors: Sequence[Vector]
-    ) -> set[int]:
+    def _summaries(self, space: Space, namespace: str, summary_id: int, run: JobRun) -> Written:
+        run.checkpoint()
+        with self._database.read() as unit:
+            rows = unit.summaries.unembedded(namespace, summary_id, space.collection.physical)
+        return self._summary_writer.write(space, namespace, self._summary_writer.embed(space, rows))
+
+    def _facts(self, space: Space, namespace: str, summary_id: int, run: JobRun) -> Written:
+        run.checkpoint()
+        with self._database.read() as unit:
+            rows = unit.key_facts.unembedded(namespace, summary_id, space.collection.physical)
+        embedded = self._fact_writer.embed(space, rows)
+        if space.collection.state is CollectionState.ACTIVE:
+            repeated = self._repeated(space, namespace, embedded)
+            if repeated:
+                with self._database.write() as unit:
+                    unit.key_facts.remove(namespace, sorted(repeated))
+            embedded = [item for item in embedded if item.row.id not in repeated]
+        return self._fact_writer.write(space, namespace, embedded)
+
+    def _repeated(self, space: Space, namespace: str, facts: Sequence[Embedded[RowText]]) -> set[int]:
         """The facts that an older one says already, here or in the store. A store that is away hides none."""
         repeated: set[int] = set()
-        for number, row in enumerate(rows):
-            vector = vectors[number][0]
+        told: list[Embedded[RowText]] = []
+        for fact in facts:
+            if not len(fact.vectors):
+                continue
+            vector = fact.vectors[0]
             near = [
-                rows[at].text
-                for at in range(number)
-                if rows[at].id not in repeated
-                and float(vector @ vectors[at][0]) >= self._duplicate_similarity
+                item.row.text
+                for item in told
+                if float(vector @ item.vectors[0]) >= self._duplicate_similarity
             ]
             try:
-                near += self._stored_near(space, namespace, row, vector)
+                near += self._stored_near(space, namespace, fact.row, vector)
             except errors.TransientError as error:
                 log.warning("duplicates_unchecked reason=%s", error)
-            if any(same_claim(text, row.text) for text in near):
-                repeated.add(row.id)
+            if any(same_claim(text, fact.row.text) for text in near):
+                repeated.add(fact.row.id)
+            else:
+                told.append(fact)
         return repeated
 
     def _stored_near(self, space: Space, namespace: str, row: RowText, vector: Vector) -> list[str]:
@@ -130,67 +140,11 @@ class SummaryVectors:
         with self._database.read() as unit:
             return [fact.fact for fact in unit.key_facts.get(namespace, close).values()]
 
-    def _write(
-        self,
-        space: Space,
-        namespace: str,
-        kind: str,
-        rows: Sequence[RowText],
-        pieces: Sequence[Sequence[str]],
-        vectors: Sequence[Vector],
-    ) -> int:
-        if not rows:
-            return 0
-        physical = space.collection.physical
-        windows = [(row.id, len(parts)) for row, parts in zip(rows, pieces, strict=True)]
-        points = [
-            Point(point, vector, _payload(kind, row))
-            for row, (_, count), made in zip(rows, windows, vectors, strict=True)
-            for point, vector in zip(point_ids(kind, namespace, physical, row.id, count), made, strict=True)
-        ]
-        self._spaces.write(space, namespace, points)
-        with self._database.write(durable=False) as unit:
-            gone = _table(unit, kind).mark_embedded(physical, windows)
-            orphans = [
-                (namespace, physical, point)
-                for row_id, count in windows
-                if row_id in gone
-                for point in point_ids(kind, namespace, physical, row_id, count)
-            ]
-            unit.collections.bury(orphans)
-            if orphans:
-                unit.jobs.enqueue([NewJob(REMOVE_VECTORS, namespace=namespace, dedupe_key="deleted")])
-        return len(points)
-
 
 def embed_summary_job(namespace: str, summary_id: int) -> NewJob:
     """The job that gives a summary and its facts the vectors they lack."""
     return NewJob(EMBED_SUMMARY, {"summary_id": summary_id}, namespace, dedupe_key=str(summary_id))
 
 
-def _embedded(space: Space, rows: Sequence[RowText]) -> tuple[list[list[str]], list[Vector]]:
-    """The windows of each text, and a matrix of their vectors for each."""
-    pieces = [space.embedder.windows(row.text) or [row.text] for row in rows]
-    flat = [piece for parts in pieces for piece in parts]
-    matrix = space.embedder.embed(flat, kind="document") if flat else None
-    vectors: list[Vector] = []
-    at = 0
-    for parts in pieces:
-        if matrix is not None:
-            vectors.append(matrix[at : at + len(parts)])
-        at += len(parts)
-    return pieces, vectors
-
-
-def _payload(kind: str, row: RowText) -> dict[str, PayloadValue]:
-    return {f"{kind}_id": row.id, "conversation_id": row.conversation_id}
-
-
-_TABLES: dict[str, Callable[[SummaryUnit], TextRows]] = {
-    "summary": lambda unit: unit.summaries,
-    "key_fact": lambda unit: unit.key_facts,
-}
-
-
-def _table(unit: SummaryUnit, kind: str) -> TextRows:
-    return _TABLES[kind](unit)
+def _payload(kind: str) -> Callable[[RowText], dict[str, PayloadValue]]:
+    return lambda row: {f"{kind}_id": row.id, "conversation_id": row.conversation_id}

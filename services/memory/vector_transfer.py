@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from services import errors
 from services.embedding.points import message_point_ids
 from services.embedding.spaces import Space, VectorSpaces
+from services.embedding.writing import Embedded
 from services.ids import MessageId
-from services.memory.store import MESSAGES_PER_BLOCK, MemoryDatabase, MessageText, block_of
-from services.memory.vectors import COLLECTION, point_payload
-from services.ports import Point
+from services.memory.store import MESSAGES_PER_BLOCK, MemoryDatabase, block_of
+from services.memory.vectors import COLLECTION, message_writer
 
 if TYPE_CHECKING:
     from services.ports import Vector
@@ -33,6 +33,7 @@ class VectorTransfer:
     def __init__(self, database: MemoryDatabase, spaces: VectorSpaces) -> None:
         self._database = database
         self._spaces = spaces
+        self._writer = message_writer(database, spaces)
 
     def source(self) -> Space | None:
         """Where the messages' vectors are; None if there are none. Raises DimensionMismatch."""
@@ -88,21 +89,18 @@ class VectorTransfer:
     def _adopt(
         self, space: Space, namespace: str, block: int, vectors: Mapping[MessageId, Sequence[Vector]]
     ) -> set[MessageId]:
+        import numpy as np
+
         physical = space.collection.physical
         with self._database.read() as unit:
             texts = unit.messages.unembedded(namespace, block, physical, limit=MESSAGES_PER_BLOCK)
         fitting = [
             text
             for text in texts
-            if text.id in vectors and len(space.embedder.windows(text.text)) == len(vectors[text.id])
+            if vectors.get(text.id) and len(space.embedder.windows(text.text)) == len(vectors[text.id])
         ]
-        self._spaces.write(
-            space,
-            namespace,
-            [point for text in fitting for point in _points(namespace, physical, text, vectors)],
-        )
-        with self._database.write(durable=False) as unit:
-            unit.messages.mark_embedded(physical, [(text.id, len(vectors[text.id])) for text in fitting])
+        embedded = [Embedded(text, np.stack(list(vectors[text.id]))) for text in fitting]
+        self._writer.write(space, namespace, embedded)
         return {text.id for text in fitting}
 
 
@@ -123,12 +121,3 @@ def decode(text: str, dimension: int) -> Vector:
     if len(vector) != dimension or not abs(float(np.linalg.norm(vector)) - 1) <= _LENGTH_TOLERANCE:
         raise errors.InputError(f"a vector is not of length 1 in {dimension} dimensions")
     return vector
-
-
-def _points(
-    namespace: str, physical: str, text: MessageText, vectors: Mapping[MessageId, Sequence[Vector]]
-) -> list[Point]:
-    ids = message_point_ids(namespace, physical, text.id, len(vectors[text.id]))
-    return [
-        Point(point, vector, point_payload(text)) for point, vector in zip(ids, vectors[text.id], strict=True)
-    ]

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
-from services import errors
-from services.embedding.points import message_point_ids
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import CollectionState
 from services.embedding.upkeep import VectorOwner
+from services.embedding.writing import VectorWriter, Written
 from services.ids import MessageId
-from services.jobs.models import EMBED_MESSAGES, REMOVE_VECTORS, NewJob
+from services.jobs.models import EMBED_MESSAGES, NewJob
 from services.jobs.run import JobRun
 from services.memory.store import MemoryDatabase, MessageText, block_of
-from services.ports import Point
-
-log = logging.getLogger(__name__)
+from services.ports import PayloadValue
 
 COLLECTION = "zeph_conversations"
 _MESSAGES_PER_CALL = 32
 _BLOCKS_PER_BACKFILL = 10_000
-# No model refuses this: one that does refuses everything.
-_PROBE = "ok"
-
-# (message id, vectors that it has)
-Windows = list[tuple[int, int]]
 
 
 class MessageVectors:
@@ -34,6 +25,7 @@ class MessageVectors:
     def __init__(self, database: MemoryDatabase, spaces: VectorSpaces) -> None:
         self._database = database
         self._spaces = spaces
+        self._writer = message_writer(database, spaces)
 
     @property
     def wanted(self) -> bool:
@@ -49,22 +41,21 @@ class MessageVectors:
         """Give every message of the job's block its vectors; a message that the model refuses is counted and passed."""
         namespace, block = run.job.namespace, int(run.payload["block"])
         space = self._spaces.for_writing(COLLECTION)
-        vectors = rejected = 0
+        written = Written()
         while True:
             if space is not None:
-                made, refused = self._embed(space, namespace, block, run)
-                vectors, rejected = vectors + made, rejected + refused
+                written += self._embed(space, namespace, block, run)
             with self._database.write() as unit:
                 # Messages that came in meanwhile were promised to this job.
                 if space is None or not unit.messages.unembedded(
                     namespace, block, space.collection.physical, limit=1
                 ):
-                    run.finish(unit, {"vectors": vectors, "rejected": rejected})
+                    run.finish(unit, written.outcome)
                     return
 
     def embed_into(self, space: Space, namespace: str, block: int, run: JobRun) -> int:
         """Embed the block's messages that this space lacks, a few at a time, each durable when done; vectors made."""
-        return self._embed(space, namespace, block, run)[0]
+        return self._embed(space, namespace, block, run).vectors
 
     def embed_missing(self) -> tuple[int, int]:
         """Enqueue the jobs of all blocks that lack vectors: (messages waiting, jobs that will embed them).
@@ -95,32 +86,16 @@ class MessageVectors:
             active = unit.collections.find(COLLECTION, CollectionState.ACTIVE)
             return unit.messages.waiting(None, active.physical if active else "")
 
-    def _embed(self, space: Space, namespace: str, block: int, run: JobRun) -> tuple[int, int]:
+    def _embed(self, space: Space, namespace: str, block: int, run: JobRun) -> Written:
         physical = space.collection.physical
-        made = rejected = 0
+        written = Written()
         while True:
             run.checkpoint()
             with self._database.read() as unit:
                 texts = unit.messages.unembedded(namespace, block, physical, limit=_MESSAGES_PER_CALL)
             if not texts:
-                return made, rejected
-            points, windows, refused = _points(space, namespace, texts)
-            self._spaces.write(space, namespace, points)
-            self._mark(namespace, physical, windows)
-            made, rejected = made + len(points), rejected + refused
-
-    def _mark(self, namespace: str, physical: str, windows: Windows) -> None:
-        with self._database.write(durable=False) as unit:
-            gone = unit.messages.mark_embedded(physical, windows)
-            orphans = [
-                (namespace, physical, point)
-                for message_id, count in windows
-                if message_id in gone
-                for point in message_point_ids(namespace, physical, message_id, count)
-            ]
-            unit.collections.bury(orphans)
-            if orphans:
-                unit.jobs.enqueue([removal_job(namespace)])
+                return written
+            written += self._writer.write(space, namespace, self._writer.embed(space, texts))
 
 
 def block_job(namespace: str, block: int) -> NewJob:
@@ -133,37 +108,12 @@ def block_jobs(namespace: str, ids: Sequence[MessageId]) -> list[NewJob]:
     return [block_job(namespace, block) for block in sorted({block_of(message_id) for message_id in ids})]
 
 
-def removal_job(namespace: str) -> NewJob:
-    """The job that removes the vectors of deleted and hidden messages."""
-    return NewJob(REMOVE_VECTORS, namespace=namespace, dedupe_key="deleted")
+def message_writer(database: MemoryDatabase, spaces: VectorSpaces) -> VectorWriter[MessageText]:
+    """What writes the vectors of messages."""
+    return VectorWriter(database, spaces, "message", lambda unit: unit.messages, _payload)
 
 
-def _points(
-    space: Space, namespace: str, messages: Sequence[MessageText]
-) -> tuple[list[Point], Windows, int]:
-    """The vectors of all windows of these messages, how many each has, and how many messages the model refuses."""
-    cut = [(message, space.embedder.windows(message.text)) for message in messages]
-    try:
-        rows = iter(space.embedder.embed([text for _, texts in cut for text in texts], kind="document"))
-    except errors.ModelRejected as error:
-        if len(messages) > 1:
-            # One bad message spoils a call: halve it until it stands alone.
-            half = len(messages) // 2
-            left, right = (_points(space, namespace, part) for part in (messages[:half], messages[half:]))
-            return left[0] + right[0], left[1] + right[1], left[2] + right[2]
-        space.embedder.embed([_PROBE], kind="document")
-        log.warning("message_not_embedded id=%d reason=%s", messages[0].id, error)
-        return [], [(messages[0].id, 0)], 1
-    physical = space.collection.physical
-    points = [
-        Point(point, next(rows), point_payload(message))
-        for message, texts in cut
-        for point in message_point_ids(namespace, physical, message.id, len(texts))
-    ]
-    return points, [(message.id, len(texts)) for message, texts in cut], 0
-
-
-def point_payload(message: MessageText) -> dict[str, str | int]:
+def _payload(message: MessageText) -> dict[str, PayloadValue]:
     """What a vector of this message can be filtered by."""
     return {
         "message_id": message.id,

@@ -7,7 +7,7 @@ from services.jobs.models import EMBED_MISSING, RECONCILE, REMOVE_VECTORS, Queue
 from services.memory.models import NewMessage, Role
 from services.memory.vectors import COLLECTION
 from services.ports import Condition, Filter
-from tests.builders import ScriptedEmbedder, claim, enqueue, job, new_job, rows, work
+from tests.builders import PickyEmbedder, ScriptedEmbedder, claim, enqueue, job, new_job, rows, work
 
 
 @pytest.fixture
@@ -33,17 +33,6 @@ def embedded(container):
 def last_outcome(container, kind="memory.embed_messages"):
     (job_id,) = rows(container, f"SELECT max(id) FROM jobs WHERE kind = '{kind}'")[0]
     return job(container, job_id)
-
-
-class Picky(ScriptedEmbedder):
-    """A model that refuses some texts for good."""
-
-    refused = "poison"
-
-    def embed(self, texts, *, kind):
-        if any(self.refused in text for text in texts):
-            raise errors.ModelRejected("400: the input is invalid")
-        return super().embed(texts, kind=kind)
 
 
 # ---- embedding -------------------------------------------------------------------------------------------------
@@ -127,17 +116,21 @@ def test_a_message_that_is_forgotten_while_it_is_embedded_leaves_no_vector(conta
 
 
 def test_b13_a_text_that_the_model_refuses_is_passed_counted_and_not_tried_again(container):
-    container.embedder = Picky()
+    container.embedder = PickyEmbedder()
     remember(container, *(f"note {number}" for number in range(20)), "poison", "last")
     work(container)
     assert len(embedded(container)) == 22
-    assert last_outcome(container).outcome == {"vectors": 21, "rejected": 1}
+    assert last_outcome(container).outcome == {
+        "vectors": 21,
+        "rejected": 1,
+        "reason": "400: the input is invalid",
+    }
     assert container.vectors.count(physical(container)) == 21
     assert container.message_vectors.waiting() == 0
 
 
 def test_b13_a_model_that_refuses_everything_is_not_the_fault_of_the_messages(container):
-    container.embedder = Picky()
+    container.embedder = PickyEmbedder()
     container.embedder.refused = ""
     remember(container, "one", "two")
     work(container)
