@@ -35,6 +35,11 @@ FULL_TEXT_SQL = (
     'CREATE TRIGGER key_facts_fts_insert AFTER INSERT ON key_facts BEGIN INSERT INTO key_facts_fts(rowid, fact, scope) VALUES (new.id, coalesce(new.segmented, new.fact), new.scope);  END',
     "CREATE TRIGGER key_facts_fts_delete AFTER DELETE ON key_facts BEGIN INSERT INTO key_facts_fts(key_facts_fts, rowid, fact, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.fact), old.scope); END",
     "CREATE TRIGGER key_facts_fts_update AFTER UPDATE ON key_facts WHEN coalesce(old.segmented, old.fact) IS NOT coalesce(new.segmented, new.fact) OR old.scope IS NOT new.scope BEGIN INSERT INTO key_facts_fts(key_facts_fts, rowid, fact, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.fact), old.scope); INSERT INTO key_facts_fts(rowid, fact, scope) VALUES (new.id, coalesce(new.segmented, new.fact), new.scope); END",
+    'CREATE VIEW corrections_fts_source(id, correction_text, scope) AS SELECT id, coalesce(segmented, correction_text), scope FROM zeph_corrections',
+    'CREATE VIRTUAL TABLE corrections_fts USING fts5(correction_text, scope, content=\'corrections_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
+    'CREATE TRIGGER corrections_fts_insert AFTER INSERT ON zeph_corrections BEGIN INSERT INTO corrections_fts(rowid, correction_text, scope) VALUES (new.id, coalesce(new.segmented, new.correction_text), new.scope);  END',
+    "CREATE TRIGGER corrections_fts_delete AFTER DELETE ON zeph_corrections BEGIN INSERT INTO corrections_fts(corrections_fts, rowid, correction_text, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.correction_text), old.scope); END",
+    "CREATE TRIGGER corrections_fts_update AFTER UPDATE ON zeph_corrections WHEN coalesce(old.segmented, old.correction_text) IS NOT coalesce(new.segmented, new.correction_text) OR old.scope IS NOT new.scope BEGIN INSERT INTO corrections_fts(corrections_fts, rowid, correction_text, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.correction_text), old.scope); INSERT INTO corrections_fts(rowid, correction_text, scope) VALUES (new.id, coalesce(new.segmented, new.correction_text), new.scope); END",
     'CREATE VIEW chunks_fts_source(id, context, text, scope) AS SELECT id, context, coalesce(segmented, text), scope FROM chunks',
     'CREATE VIRTUAL TABLE chunks_fts USING fts5(context, text, scope, content=\'chunks_fts_source\', content_rowid=\'id\', tokenize="porter unicode61 remove_diacritics 2 categories \'L* N* Co M*\'")',
     'CREATE TRIGGER chunks_fts_insert AFTER INSERT ON chunks BEGIN INSERT INTO chunks_fts(rowid, context, text, scope) VALUES (new.id, new.context, coalesce(new.segmented, new.text), new.scope);  END',
@@ -46,7 +51,7 @@ FULL_TEXT_SQL = (
     "CREATE TRIGGER graph_entities_fts_delete AFTER DELETE ON graph_entities BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); END",
     "CREATE TRIGGER graph_entities_fts_update AFTER UPDATE ON graph_entities WHEN coalesce(old.segmented, old.name) IS NOT coalesce(new.segmented, new.name) OR old.summary IS NOT new.summary OR old.scope IS NOT new.scope BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); INSERT INTO graph_entities_fts(rowid, name, summary, scope) VALUES (new.id, coalesce(new.segmented, new.name), new.summary, new.scope); END",
 )
-FULL_TEXT_TABLES = ('messages_fts', 'summaries_fts', 'key_facts_fts', 'chunks_fts', 'graph_entities_fts')
+FULL_TEXT_TABLES = ('messages_fts', 'summaries_fts', 'key_facts_fts', 'corrections_fts', 'chunks_fts', 'graph_entities_fts')
 
 
 def upgrade() -> None:
@@ -441,20 +446,31 @@ def upgrade() -> None:
     sa.Column('namespace', sa.Text(), nullable=False),
     sa.Column('session_id', sa.Text(), nullable=True),
     sa.Column('message_id', sa.Integer(), nullable=True),
+    sa.Column('target_message_id', sa.Integer(), nullable=True),
+    sa.Column('lowers', sa.Integer(), server_default=sa.text('0'), nullable=False),
+    sa.Column('request_message_id', sa.Integer(), nullable=True),
+    sa.Column('request', sa.Text(), server_default=sa.text("''"), nullable=False),
     sa.Column('original_output', sa.Text(), nullable=False),
     sa.Column('correction_text', sa.Text(), nullable=False),
+    sa.Column('segmented', sa.Text(), nullable=False),
+    sa.Column('scope', sa.Text(), nullable=False),
     sa.Column('skill_name', sa.Text(), nullable=True),
     sa.Column('kind', sa.Text(), nullable=False),
     sa.Column('confidence', sa.REAL(), nullable=False),
     sa.Column('created_at', sa.Integer(), nullable=False),
     sa.Column('retired_at', sa.Integer(), nullable=True),
     sa.ForeignKeyConstraint(['message_id'], ['messages.id'], name=op.f('fk_zeph_corrections_message_id_messages'), ondelete='SET NULL'),
+    sa.ForeignKeyConstraint(['request_message_id'], ['messages.id'], name=op.f('fk_zeph_corrections_request_message_id_messages'), ondelete='SET NULL'),
+    sa.ForeignKeyConstraint(['target_message_id'], ['messages.id'], name=op.f('fk_zeph_corrections_target_message_id_messages'), ondelete='SET NULL'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_zeph_corrections')),
     sa.UniqueConstraint('namespace', 'message_id', name=op.f('uq_zeph_corrections_namespace_message_id')),
     sqlite_autoincrement=True
     )
+    op.create_index(op.f('ix_zeph_corrections_message_id'), 'zeph_corrections', ['message_id'], unique=False)
     op.create_index(op.f('ix_zeph_corrections_namespace_session_id_id'), 'zeph_corrections', ['namespace', 'session_id', 'id'], unique=False)
     op.create_index(op.f('ix_zeph_corrections_namespace_skill_name_id'), 'zeph_corrections', ['namespace', 'skill_name', 'id'], unique=False)
+    op.create_index(op.f('ix_zeph_corrections_request_message_id'), 'zeph_corrections', ['request_message_id'], unique=False)
+    op.create_index(op.f('ix_zeph_corrections_target_message_id'), 'zeph_corrections', ['target_message_id'], unique=False)
     op.create_table('correction_embeddings',
     sa.Column('correction_id', sa.Integer(), nullable=False),
     sa.Column('collection', sa.Text(), nullable=False),
@@ -514,8 +530,11 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_key_facts_conversation_id'), table_name='key_facts')
     op.drop_table('key_facts')
     op.drop_table('correction_embeddings')
+    op.drop_index(op.f('ix_zeph_corrections_target_message_id'), table_name='zeph_corrections')
+    op.drop_index(op.f('ix_zeph_corrections_request_message_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_namespace_skill_name_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_namespace_session_id_id'), table_name='zeph_corrections')
+    op.drop_index(op.f('ix_zeph_corrections_message_id'), table_name='zeph_corrections')
     op.drop_table('zeph_corrections')
     op.drop_index(op.f('ix_summaries_namespace_conversation_id_id'), table_name='summaries')
     op.drop_index('ix_summaries_conversation_id', table_name='summaries')

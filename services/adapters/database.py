@@ -10,6 +10,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.correction_rows import SqlCorrectionRows
 from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.eviction_rows import SqlEvictionRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
@@ -62,6 +63,11 @@ class Unit:
     def key_facts(self) -> SqlKeyFactRows:
         """What summaries found worth knowing."""
         return SqlKeyFactRows(self._connection, self._clock)
+
+    @cached_property
+    def corrections(self) -> SqlCorrectionRows:
+        """What users put right."""
+        return SqlCorrectionRows(self._connection, self._clock)
 
     @cached_property
     def replies(self) -> SqlReplyRows:

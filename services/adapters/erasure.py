@@ -123,7 +123,9 @@ class Erasure:
             m.c.id.between(s.c.first_message_id, s.c.last_message_id),
         )
         counts = self._summaries(s.c.namespace == namespace, told)
-        corrections = (z.c.namespace == namespace, z.c.message_id.in_(ids))
+        # A correction quotes what was asked, what was answered, and what the user said to it.
+        quoted = (z.c.message_id, z.c.target_message_id, z.c.request_message_id)
+        corrections = (z.c.namespace == namespace, sa.or_(*(column.in_(ids) for column in quoted)))
         counts["vectors"] += self.bury("correction", *corrections) + self.bury("message", *mine)
         counts["corrections"] += self._connection.execute(sa.delete(z).where(*corrections)).rowcount
         counts["messages"] += self._connection.execute(sa.delete(m).where(*mine)).rowcount

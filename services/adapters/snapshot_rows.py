@@ -9,12 +9,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
+from services import errors
+from services.adapters.correction_rows import correction_index
 from services.adapters.summary_rows import SqlKeyFactRows, SqlSummaryRows
 from services.adapters.tables import conversations as c
 from services.adapters.tables import key_facts as k
 from services.adapters.tables import messages as m
 from services.adapters.tables import summaries as s
 from services.adapters.tables import zeph_corrections as z
+from services.corrections.models import CorrectionKind
 from services.ids import ConversationId, MessageId
 from services.memory.snapshot import StoredMessage, message_identity
 from services.memory.snapshot_file import FIELDS, Record
@@ -53,7 +56,8 @@ class SqlSnapshotRows:
 
     def corrections(self, namespace: str) -> Iterator[Record]:
         """See SnapshotRows."""
-        return self._rows("correction", z, z.c.namespace == namespace)
+        for record in self._rows("correction", z, z.c.namespace == namespace):
+            yield record | {"lowers": bool(record["lowers"])}
 
     def born_at(self, namespace: str, created_at: int) -> list[tuple[ConversationId, str | None]]:
         """See SnapshotRows."""
@@ -114,7 +118,12 @@ class SqlSnapshotRows:
 
     def add_correction(self, namespace: str, correction: Record) -> bool:
         """See SnapshotRows."""
+        if correction["kind"] not in set(CorrectionKind):
+            raise errors.InputError(
+                f"a correction is of kind {correction['kind'][:40]!r}: use one of {', '.join(CorrectionKind)}"
+            )
         row = correction | {"namespace": namespace}
+        row |= correction_index(namespace, row["request"], row["correction_text"])
         # Equal in everything but when it was retired, which happens later.
         same = [z.c[name].is_not_distinct_from(value) for name, value in row.items() if name != "retired_at"]
         if self._connection.execute(sa.select(z.c.id).where(*same)).first() is not None:

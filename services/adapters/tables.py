@@ -215,8 +215,16 @@ zeph_corrections = Table(
     _namespace(),
     Column("session_id", Text),
     _parent("message_id", "messages.id", nullable=True, on_delete="SET NULL"),
+    # What was put right: `lowers` says whether that is certain, so that recall ranks it lower while this is in force.
+    _parent("target_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
+    _flag("lowers", "0"),
+    _parent("request_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
+    Column("request", Text, nullable=False, server_default=text("''")),
     Column("original_output", Text, nullable=False),
     Column("correction_text", Text, nullable=False),
+    # What the index holds: the request and the correction.
+    Column("segmented", Text, nullable=False),
+    Column("scope", Text, nullable=False),
     Column("skill_name", Text),
     Column("kind", Text, nullable=False),
     Column("confidence", REAL, nullable=False),
@@ -225,6 +233,9 @@ zeph_corrections = Table(
     UniqueConstraint("namespace", "message_id"),
     Index(None, "namespace", "skill_name", "id"),
     Index(None, "namespace", "session_id", "id"),
+    Index(None, "message_id"),
+    Index(None, "target_message_id"),
+    Index(None, "request_message_id"),
     sqlite_autoincrement=True,
 )
 
@@ -695,7 +706,15 @@ FULL_TEXT_SQL = (
     *_AROUND_SQL,
     *_full_text("summaries_fts", "summaries", ("content", "scope"), "content"),
     *_full_text("key_facts_fts", "key_facts", ("fact", "scope"), "fact"),
+    *_full_text("corrections_fts", "zeph_corrections", ("correction_text", "scope"), "correction_text"),
     *_full_text("chunks_fts", "chunks", ("context", "text", "scope"), "text"),
     *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "scope"), "name"),
 )
-FULL_TEXT_TABLES = ("messages_fts", "summaries_fts", "key_facts_fts", "chunks_fts", "graph_entities_fts")
+FULL_TEXT_TABLES = (
+    "messages_fts",
+    "summaries_fts",
+    "key_facts_fts",
+    "corrections_fts",
+    "chunks_fts",
+    "graph_entities_fts",
+)

@@ -16,6 +16,7 @@ from services.jobs.store import JobRows
 from services.memory.models import NewMessage, Origin, Role
 from services.memory.sessions import AcpEvent, AcpSessionInfo, SessionRows
 from services.memory.snapshot_file import (
+    CORRECTION_LINKS,
     FIELDS,
     MAX_BYTES,
     PARENTS,
@@ -233,7 +234,7 @@ class _Export:
             for row in unit.snapshots.conversations(self._namespace):
                 yield from self._conversation(unit, row)
             for row in unit.snapshots.corrections(self._namespace):
-                yield "correction", row | {"message_id": self._messages.get(row["message_id"])}
+                yield "correction", row | {name: self._messages.get(row[name]) for name in CORRECTION_LINKS}
             found = unit.sessions.all(self._namespace)
             # In an order of their own, which an import into another database keeps.
             for info in sorted(found, key=lambda info: (info.created_at, info.id)):
@@ -389,8 +390,8 @@ class _Import:
         return {"first_message_id": first, "last_message_id": last}
 
     def _correction(self, correction: Record, _: Sequence[tuple[str, Record]]) -> None:
-        message_id = self._reference(self._messages, correction["message_id"])
-        added = self._unit.snapshots.add_correction(self._namespace, correction | {"message_id": message_id})
+        links = {name: self._reference(self._messages, correction[name]) for name in CORRECTION_LINKS}
+        added = self._unit.snapshots.add_correction(self._namespace, correction | links)
         self._report.corrections += added
         self._report.skipped += not added
 

@@ -119,6 +119,10 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "correction": {
         "session_id": _or_null(_text),
         "message_id": _or_null(_id),
+        "target_message_id": _or_null(_id),
+        "lowers": _flag,
+        "request_message_id": _or_null(_id),
+        "request": _text,
         "original_output": _text,
         "correction_text": _text,
         "skill_name": _or_null(_text),
@@ -136,6 +140,8 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     },
     "event": {"event_type": _text, "payload": _text, "created_at": _time},
 }
+# The fields of a correction that name messages.
+CORRECTION_LINKS = ("message_id", "target_message_id", "request_message_id")
 _EMBEDDER: Mapping[str, Callable[[Any], bool]] = {"provider": _text, "model": _text, "dimension": _id}
 _VECTORS: Mapping[str, Callable[[Any], bool]] = {
     "message_id": _id,

@@ -457,8 +457,9 @@ def test_forgetting_takes_along_what_retells_the_message(memory, container):
             "VALUES ('default', 'k', 'm', 'secret 1', 1, 1, 1)"
         )
         connection.exec_driver_sql(
-            "INSERT INTO zeph_corrections (namespace, message_id, original_output, correction_text, kind, confidence, "
-            f"created_at) VALUES ('default', {ids[1]}, 'x', 'secret 1', 'alternative', 1, 1)"
+            "INSERT INTO zeph_corrections (namespace, scope, segmented, message_id, original_output, correction_text, "
+            "kind, confidence, created_at) "
+            f"VALUES ('default', '1', 'secret 1', {ids[1]}, 'x', 'secret 1', 'explicit_rejection', 1, 1)"
         )
     gone = memory.forget(messages=[ids[1]])
     assert (gone.messages, gone.summaries, gone.corrections, gone.cached_responses) == (3, 1, 1, 2)

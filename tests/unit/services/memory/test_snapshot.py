@@ -69,6 +69,10 @@ def fill(container):
         correction = {
             "session_id": "s",
             "message_id": more[0],
+            "target_message_id": ids[0],
+            "lowers": True,
+            "request_message_id": ids[1],
+            "request": "q",
             "original_output": "a",
             "correction_text": "b",
             "skill_name": "git",
@@ -78,7 +82,7 @@ def fill(container):
             "retired_at": 46,
         }
         assert unit.snapshots.add_correction("default", correction)
-        assert unit.snapshots.add_correction("default", correction | {"message_id": None, "skill_name": None})
+        assert unit.snapshots.add_correction("default", correction | {"message_id": None, "lowers": False})
     store = container.sessions()
     store.create_acp_session("z", title="old", conversation_id=second)
     container.clock.advance(1)
