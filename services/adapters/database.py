@@ -10,6 +10,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.community_rows import SqlCommunityRows
 from services.adapters.correction_rows import SqlCorrectionRows
 from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.eviction_rows import SqlEvictionRows
@@ -83,6 +84,11 @@ class Unit:
     def eviction(self) -> SqlEvictionRows:
         """Which messages may go."""
         return SqlEvictionRows(self._connection)
+
+    @cached_property
+    def communities(self) -> SqlCommunityRows:
+        """Communities of entities."""
+        return SqlCommunityRows(self._connection, self._clock)
 
     @cached_property
     def collections(self) -> SqlCollectionRows:
