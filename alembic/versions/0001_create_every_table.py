@@ -50,6 +50,22 @@ FULL_TEXT_SQL = (
     'CREATE TRIGGER graph_entities_fts_insert AFTER INSERT ON graph_entities BEGIN INSERT INTO graph_entities_fts(rowid, name, summary, scope) VALUES (new.id, coalesce(new.segmented, new.name), new.summary, new.scope);  END',
     "CREATE TRIGGER graph_entities_fts_delete AFTER DELETE ON graph_entities BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); END",
     "CREATE TRIGGER graph_entities_fts_update AFTER UPDATE ON graph_entities WHEN coalesce(old.segmented, old.name) IS NOT coalesce(new.segmented, new.name) OR old.summary IS NOT new.summary OR old.scope IS NOT new.scope BEGIN INSERT INTO graph_entities_fts(graph_entities_fts, rowid, name, summary, scope) VALUES ('delete', old.id, coalesce(old.segmented, old.name), old.summary, old.scope); INSERT INTO graph_entities_fts(rowid, name, summary, scope) VALUES (new.id, coalesce(new.segmented, new.name), new.summary, new.scope); END",
+    "CREATE TRIGGER messages_response_delete AFTER DELETE ON messages BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'message' AND source_id = old.id); END",
+    "CREATE TRIGGER messages_response_update AFTER UPDATE OF content, deleted_at, agent_visible ON messages WHEN old.content IS NOT new.content OR old.deleted_at IS NOT new.deleted_at OR old.agent_visible IS NOT new.agent_visible BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'message' AND source_id = old.id); END",
+    "CREATE TRIGGER summaries_response_delete AFTER DELETE ON summaries BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'summary' AND source_id = old.id); END",
+    "CREATE TRIGGER summaries_response_update AFTER UPDATE OF content ON summaries WHEN old.content IS NOT new.content BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'summary' AND source_id = old.id); END",
+    "CREATE TRIGGER key_facts_response_delete AFTER DELETE ON key_facts BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'key_fact' AND source_id = old.id); END",
+    "CREATE TRIGGER key_facts_response_update AFTER UPDATE OF fact ON key_facts WHEN old.fact IS NOT new.fact BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'key_fact' AND source_id = old.id); END",
+    "CREATE TRIGGER documents_response_delete AFTER DELETE ON documents BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'document' AND source_id = old.id); END",
+    "CREATE TRIGGER documents_response_update AFTER UPDATE OF content_hash ON documents WHEN old.content_hash IS NOT new.content_hash BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'document' AND source_id = old.id); END",
+    "CREATE TRIGGER chunks_response_delete AFTER DELETE ON chunks BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'chunk' AND source_id = old.id); END",
+    "CREATE TRIGGER chunks_response_update AFTER UPDATE OF text ON chunks WHEN old.text IS NOT new.text BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'chunk' AND source_id = old.id); END",
+    "CREATE TRIGGER zeph_corrections_response_delete AFTER DELETE ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'correction' AND source_id = old.id); END",
+    "CREATE TRIGGER zeph_corrections_response_update AFTER UPDATE OF correction_text, retired_at ON zeph_corrections WHEN old.correction_text IS NOT new.correction_text OR old.retired_at IS NOT new.retired_at BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'correction' AND source_id = old.id); END",
+    "CREATE TRIGGER graph_edges_response_delete AFTER DELETE ON graph_edges BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'edge' AND source_id = old.id); END",
+    "CREATE TRIGGER graph_edges_response_update AFTER UPDATE OF fact, valid_to, expired_at ON graph_edges WHEN old.fact IS NOT new.fact OR old.valid_to IS NOT new.valid_to OR old.expired_at IS NOT new.expired_at BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'edge' AND source_id = old.id); END",
+    "CREATE TRIGGER corrected_response_insert AFTER INSERT ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'message' AND source_id = new.target_message_id); END",
+    "CREATE TRIGGER corrected_response_update AFTER UPDATE OF target_message_id, lowers, retired_at ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'message' AND source_id = new.target_message_id); END",
 )
 FULL_TEXT_TABLES = ('messages_fts', 'summaries_fts', 'key_facts_fts', 'corrections_fts', 'chunks_fts', 'graph_entities_fts')
 
@@ -188,15 +204,25 @@ def upgrade() -> None:
     sa.Column('cache_key', sa.Text(), nullable=False),
     sa.Column('model', sa.Text(), nullable=False),
     sa.Column('response', sa.Text(), nullable=False),
-    sa.Column('sources', sa.Text(), server_default=sa.text("'[]'"), nullable=False),
+    sa.Column('size_bytes', sa.Integer(), server_default=sa.text('0'), nullable=False),
+    sa.Column('hits', sa.Integer(), server_default=sa.text('0'), nullable=False),
+    sa.Column('frame_key', sa.Text(), nullable=True),
     sa.Column('embedding', sa.LargeBinary(), nullable=True),
     sa.Column('embedding_space', sa.Text(), nullable=True),
     sa.Column('created_at', sa.Integer(), nullable=False),
     sa.Column('expires_at', sa.Integer(), nullable=False),
     sa.PrimaryKeyConstraint('namespace', 'cache_key', name=op.f('pk_response_cache'))
     )
+    op.create_index('ix_response_cache_age', 'response_cache', ['created_at', 'size_bytes'], unique=False)
     op.create_index(op.f('ix_response_cache_expires_at'), 'response_cache', ['expires_at'], unique=False)
-    op.create_index(op.f('ix_response_cache_namespace_embedding_space_expires_at'), 'response_cache', ['namespace', 'embedding_space', 'expires_at'], unique=False)
+    op.create_index('ix_response_cache_similar', 'response_cache', ['namespace', 'frame_key', 'embedding_space', 'created_at'], unique=False, sqlite_where=sa.text('frame_key IS NOT NULL'))
+    op.create_table('response_leases',
+    sa.Column('namespace', sa.Text(), nullable=False),
+    sa.Column('cache_key', sa.Text(), nullable=False),
+    sa.Column('token', sa.Text(), nullable=False),
+    sa.Column('lease_until', sa.Integer(), nullable=False),
+    sa.PrimaryKeyConstraint('namespace', 'cache_key', name=op.f('pk_response_leases'))
+    )
     op.create_table('vector_collections',
     sa.Column('name', sa.Text(), nullable=False),
     sa.Column('dimension', sa.Integer(), nullable=False),
@@ -335,6 +361,15 @@ def upgrade() -> None:
     op.create_index(op.f('ix_messages_namespace_conversation_id_id'), 'messages', ['namespace', 'conversation_id', 'id'], unique=False)
     op.create_index(op.f('ix_messages_namespace_created_at'), 'messages', ['namespace', 'created_at'], unique=False)
     op.create_index('uq_messages_import_key', 'messages', ['conversation_id', 'import_key'], unique=True, sqlite_where=sa.text('import_key IS NOT NULL'))
+    op.create_table('response_sources',
+    sa.Column('namespace', sa.Text(), nullable=False),
+    sa.Column('cache_key', sa.Text(), nullable=False),
+    sa.Column('kind', sa.Text(), nullable=False),
+    sa.Column('source_id', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['namespace', 'cache_key'], ['response_cache.namespace', 'response_cache.cache_key'], name=op.f('fk_response_sources_namespace_cache_key_response_cache'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('namespace', 'cache_key', 'kind', 'source_id', name=op.f('pk_response_sources'))
+    )
+    op.create_index(op.f('ix_response_sources_kind_source_id'), 'response_sources', ['kind', 'source_id'], unique=False)
     op.create_table('vector_namespaces',
     sa.Column('collection', sa.Text(), nullable=False),
     sa.Column('namespace', sa.Text(), nullable=False),
@@ -553,6 +588,8 @@ def downgrade() -> None:
     op.drop_index('ix_vector_points_deleted', table_name='vector_points', sqlite_where=sa.text('vector IS NULL'))
     op.drop_table('vector_points')
     op.drop_table('vector_namespaces')
+    op.drop_index(op.f('ix_response_sources_kind_source_id'), table_name='response_sources')
+    op.drop_table('response_sources')
     op.drop_index('uq_messages_import_key', table_name='messages', sqlite_where=sa.text('import_key IS NOT NULL'))
     op.drop_index(op.f('ix_messages_namespace_created_at'), table_name='messages')
     op.drop_index(op.f('ix_messages_namespace_conversation_id_id'), table_name='messages')
@@ -577,8 +614,10 @@ def downgrade() -> None:
     op.drop_table('acp_sessions')
     op.drop_table('vector_tombstones')
     op.drop_table('vector_collections')
-    op.drop_index(op.f('ix_response_cache_namespace_embedding_space_expires_at'), table_name='response_cache')
+    op.drop_table('response_leases')
+    op.drop_index('ix_response_cache_similar', table_name='response_cache', sqlite_where=sa.text('frame_key IS NOT NULL'))
     op.drop_index(op.f('ix_response_cache_expires_at'), table_name='response_cache')
+    op.drop_index('ix_response_cache_age', table_name='response_cache')
     op.drop_table('response_cache')
     op.drop_table('periodic_runs')
     op.drop_index(op.f('ix_model_replies_created_at'), table_name='model_replies')

@@ -74,6 +74,9 @@ class Erasure:
             for cache in (t.response_cache, t.model_replies):
                 cached = sa.delete(cache).where(cache.c.namespace == namespace)
                 counts["cached_responses"] += self._connection.execute(cached).rowcount
+            # Nor may an answer be stored that is being made just now.
+            made_now = sa.delete(t.response_leases).where(t.response_leases.c.namespace == namespace)
+            self._connection.execute(made_now)
         return Forgotten(**counts)
 
     def conversation(self, namespace: str, conversation_id: int) -> Forgotten:

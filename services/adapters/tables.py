@@ -248,6 +248,7 @@ correction_embeddings = Table(
     _time("created_at"),
 )
 
+# `frame_key` stands for all of the request but the wording of its question: what may answer similar questions.
 response_cache = Table(
     "response_cache",
     metadata,
@@ -255,13 +256,49 @@ response_cache = Table(
     Column("cache_key", Text, primary_key=True),
     Column("model", Text, nullable=False),
     Column("response", Text, nullable=False),
-    Column("sources", Text, nullable=False, server_default=text("'[]'")),
+    _flag("size_bytes", "0"),
+    _flag("hits", "0"),
+    Column("frame_key", Text),
     Column("embedding", LargeBinary),
     Column("embedding_space", Text),
     _time("created_at"),
     _time("expires_at"),
     Index(None, "expires_at"),
-    Index(None, "namespace", "embedding_space", "expires_at"),
+    Index("ix_response_cache_age", "created_at", "size_bytes"),
+    Index(
+        "ix_response_cache_similar",
+        "namespace",
+        "frame_key",
+        "embedding_space",
+        "created_at",
+        sqlite_where=text("frame_key IS NOT NULL"),
+    ),
+)
+
+# The rows that a response was made of. Triggers delete the response when one of them changes or goes.
+response_sources = Table(
+    "response_sources",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("cache_key", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("source_id", Integer, primary_key=True),
+    ForeignKeyConstraint(
+        ["namespace", "cache_key"],
+        ["response_cache.namespace", "response_cache.cache_key"],
+        ondelete="CASCADE",
+    ),
+    Index(None, "kind", "source_id"),
+)
+
+# Who is asking a model just now, so that others wait for the answer instead of asking as well.
+response_leases = Table(
+    "response_leases",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("cache_key", Text, primary_key=True),
+    Column("token", Text, nullable=False),
+    _time("lease_until"),
 )
 
 # What language models answered, kept until the job that asked is done, so that its retries pay nothing.
@@ -695,6 +732,47 @@ _AROUND_SQL = (
     _around_trigger("messages_around_update", "UPDATE OF content, segmented, speaker, deleted_at", "new."),
 )
 
+# Kind of source -> its table, and the columns in which a change takes the responses along that were made of it.
+_RESPONSE_SOURCES = {
+    "message": ("messages", ("content", "deleted_at", "agent_visible")),
+    "summary": ("summaries", ("content",)),
+    "key_fact": ("key_facts", ("fact",)),
+    "document": ("documents", ("content_hash",)),
+    "chunk": ("chunks", ("text",)),
+    "correction": ("zeph_corrections", ("correction_text", "retired_at")),
+    "edge": ("graph_edges", ("fact", "valid_to", "expired_at")),
+}
+
+
+def _responses_made_of(kind: str, source_id: str) -> str:
+    # Only names written in this file come together here.
+    made_of = f"kind = '{kind}' AND source_id = {source_id}"
+    keys = f"SELECT namespace, cache_key FROM response_sources WHERE {made_of}"  # noqa: S608
+    return f"DELETE FROM response_cache WHERE (namespace, cache_key) IN ({keys});"  # noqa: S608
+
+
+def _response_triggers(kind: str, table: str, columns: tuple[str, ...]) -> tuple[str, str]:
+    remove = _responses_made_of(kind, "old.id")
+    changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in columns)
+    update = f"AFTER UPDATE OF {', '.join(columns)} ON {table} WHEN {changed}"
+    return (
+        f"CREATE TRIGGER {table}_response_delete AFTER DELETE ON {table} BEGIN {remove} END",
+        f"CREATE TRIGGER {table}_response_update {update} BEGIN {remove} END",
+    )
+
+
+def _corrected_trigger(name: str, event: str) -> str:
+    remove = _responses_made_of("message", "new.target_message_id")
+    return f"CREATE TRIGGER {name} AFTER {event} ON zeph_corrections BEGIN {remove} END"
+
+
+_RESPONSE_SQL = (
+    *(sql for kind, source in _RESPONSE_SOURCES.items() for sql in _response_triggers(kind, *source)),
+    # A message that somebody puts right answers nothing as it stands.
+    _corrected_trigger("corrected_response_insert", "INSERT"),
+    _corrected_trigger("corrected_response_update", "UPDATE OF target_message_id, lowers, retired_at"),
+)
+
 FULL_TEXT_SQL = (
     *_full_text(
         "messages_fts",
@@ -709,6 +787,7 @@ FULL_TEXT_SQL = (
     *_full_text("corrections_fts", "zeph_corrections", ("correction_text", "scope"), "correction_text"),
     *_full_text("chunks_fts", "chunks", ("context", "text", "scope"), "text"),
     *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "scope"), "name"),
+    *_RESPONSE_SQL,
 )
 FULL_TEXT_TABLES = (
     "messages_fts",
