@@ -1,0 +1,97 @@
+"""The texts that are read for the graph: messages of users and chunks of documents, and who has read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from services.graph.models import Source
+from services.graph.store import GraphUnit
+
+TextKind = Literal["messages", "chunks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text as an extractor gets it: prose, cut to size.
+
+    `context` are the user's messages before a message, oldest first, or title and headings above a chunk. `said_at` is
+    microseconds. Either `message_id` or `chunk_id` is set, or neither for a text that is not stored.
+    """
+
+    text: str
+    said_at: int
+    speaker: str | None = None
+    context: tuple[str, ...] = ()
+    message_id: int | None = None
+    chunk_id: int | None = None
+
+    def source(self, job_id: int | None) -> Source:
+        """Where facts of this text come from."""
+        return Source(self.said_at, self.message_id, self.chunk_id, job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """A message or a chunk as it is stored. `readable` is False for what states nothing: tool calls, hidden texts."""
+
+    id: int
+    content: str
+    said_at: int
+    speaker: str | None = None
+    context: tuple[str, ...] = ()
+    readable: bool = True
+
+
+class TextRows(Protocol):
+    """The columns of messages and chunks that say which extractor has read them.
+
+    `replacing` is an extractor whose reading counts as none. No method sees another namespace's rows.
+    """
+
+    def unread(
+        self, kind: TextKind, namespace: str, ids: Sequence[int], *, replacing: str | None = None
+    ) -> list[StoredText]:
+        """Those of the texts that exist and that nobody has read, oldest first."""
+
+    def next_unread(
+        self, kind: TextKind, namespace: str, *, after: int, limit: int, replacing: str | None = None
+    ) -> list[int]:
+        """A page of ids behind `after` of what is to be read: users' messages that are not deleted or hidden.
+
+        Of chunks only those that `replacing` has read: which others are wanted, their ingestion says.
+        """
+
+    def count_unread(self, namespace: str, *, replacing: str | None = None) -> int:
+        """How many messages and chunks `next_unread` would give."""
+
+    def of_document(self, namespace: str, document_id: int) -> list[int]:
+        """The chunks of a document that nobody has read, in order."""
+
+    def of_conversation(self, namespace: str, conversation_id: int) -> list[int]:
+        """The users' messages of a conversation that are not deleted or hidden, oldest first."""
+
+    def mark(
+        self, kind: TextKind, namespace: str, text_id: int, extractor: str, *, replacing: str | None = None
+    ) -> bool:
+        """Note who has read it; False when it is gone or somebody else has read it by now."""
+
+
+class ExtractionUnit(GraphUnit, Protocol):
+    """A unit of work that reaches the graph and the texts."""
+
+    @property
+    def texts(self) -> TextRows:
+        """Messages and chunks, as extraction sees them."""
+
+
+class ExtractionDatabase(Protocol):
+    """Opens units of work."""
+
+    def write(self, *, durable: bool = True) -> AbstractContextManager[ExtractionUnit]:
+        """One transaction."""
+
+    def read(self) -> AbstractContextManager[ExtractionUnit]:
+        """One consistent view."""
