@@ -14,7 +14,7 @@ MAX_TERMS = 64
 MAX_QUERY_LENGTH = 16_384
 
 # Kana, Han with extensions, Hangul, Thai, Lao, Tibetan, Myanmar, Khmer.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     "\uac00-\ud7af\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff]+"
 )
@@ -45,7 +45,7 @@ def segment(text: str) -> str | None:
     A run counts by its terms, not as one long word, or BM25 would misjudge the length of the text.
     """
     whole = unicodedata.normalize("NFKC", text)
-    cut = _UNSPACED.sub(lambda run: f" {' '.join(_index_terms(run[0]))} ", whole)
+    cut = UNSPACED.sub(lambda run: f" {' '.join(_index_terms(run[0]))} ", whole)
     return None if cut == whole else cut
 
 
@@ -63,7 +63,7 @@ def match_expression(query: str, *, scope: str, columns: str) -> str | None:
 def phrase_expression(phrases: Sequence[str], *, columns: str) -> str | None:
     """An FTS5 expression for rows with any of the phrases in one of the columns; None when there is no word in them."""
     found = [
-        f"({' AND '.join(search_terms(phrase))})" if _UNSPACED.search(phrase) else _quote(" ".join(words))
+        f"({' AND '.join(search_terms(phrase))})" if UNSPACED.search(phrase) else _quote(" ".join(words))
         for phrase in phrases
         if (words := _words(phrase))
     ]
@@ -73,8 +73,8 @@ def phrase_expression(phrases: Sequence[str], *, columns: str) -> str | None:
 def search_terms(query: str) -> list[str]:
     """Quoted FTS5 terms in order of appearance, without repeats; stop words only if there is nothing else."""
     cleaned = unicodedata.normalize("NFKC", query[:MAX_QUERY_LENGTH].replace("\x00", " "))
-    pairs = [term for run in _UNSPACED.findall(cleaned) for term in _run_terms(run)]
-    words = [term for token in _UNSPACED.sub(" ", cleaned).split() for term in _word_terms(token)]
+    pairs = [term for run in UNSPACED.findall(cleaned) for term in _run_terms(run)]
+    words = [term for token in UNSPACED.sub(" ", cleaned).split() for term in _word_terms(token)]
     wanted = [word for word in words if word.lower() not in STOP_WORDS]
     if not wanted and not pairs:
         wanted = words
