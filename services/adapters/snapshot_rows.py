@@ -85,7 +85,7 @@ class SqlSnapshotRows:
 
     def restore(self, states: Sequence[tuple[MessageId, Record]]) -> None:
         """See SnapshotRows."""
-        names = ("compacted_at", "last_accessed_at", "access_count")
+        names = ("compacted_at", "last_accessed_at", "access_count", "graph_extractor")
         rows = [
             {"message": message_id, **{f"new_{name}": record[name] for name in names}}
             for message_id, record in states

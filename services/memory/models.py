@@ -9,12 +9,16 @@ from typing import Any, TypeAlias
 
 from services import errors
 from services.ids import ConversationId, MessageId
+from services.memory import strict_json
 
 # A conversation is named by its id or by the caller's own key; None is the latest one.
 ConversationName: TypeAlias = ConversationId | str | None
 
 # The years 1 and 9999 end what calendars can show. Microseconds since 1970.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+# How deep lists and objects of `parts` may lie in one another, the list of parts included.
+PARTS_DEPTH = 64
 
 _TOOL_PARTS = frozenset({"tool_use", "tool_result", "tool_output"})
 
@@ -43,7 +47,9 @@ class NewMessage:
     """A message to be remembered. `created_at` is microseconds, now by default; `parts` is the JSON array beside the text.
 
     `import_key` names it within its conversation: the same key is stored once. `embeddable` says whether it gets
-    vectors. Raises InputError for text that cannot be stored as it is (NUL, lone surrogates; see `storable`).
+    vectors. Raises InputError for text that cannot be stored as it is (NUL, lone surrogates; see `storable`), parts that
+    are no JSON or nested deeper than 64 levels, and times outside the years 1 to 9999. Lone surrogates in parts are
+    replaced.
     """
 
     role: Role
@@ -59,9 +65,10 @@ class NewMessage:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", as_role(self.role))
-        if self.created_at is not None and not EARLIEST <= self.created_at <= LATEST:
+        object.__setattr__(self, "parts", _sound_parts(self.parts))
+        if self.created_at is not None and not _is_time(self.created_at):
             raise errors.InputError(
-                f"created_at is {self.created_at}: use microseconds since 1970, in the years 1 to 9999"
+                f"created_at is {self.created_at}: use whole microseconds since 1970, in the years 1 to 9999"
             )
         if "\x00" in self.content:
             raise errors.InputError("a message holds a NUL character, which no text may: remove it")
@@ -183,6 +190,21 @@ def storable(text: str) -> tuple[str, int]:
     """
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\x00", ""), whole.count("\x00")
+
+
+def _is_time(value: object) -> bool:
+    return type(value) is int and EARLIEST <= value <= LATEST
+
+
+def _sound_parts(parts: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    if not parts:
+        return ()
+    if not all(isinstance(part, Mapping) for part in parts):
+        raise errors.InputError("the parts of a message are a list of objects")
+    try:
+        return tuple(strict_json.sound(list(parts), depth=PARTS_DEPTH))
+    except errors.InputError as error:
+        raise errors.InputError(f"the parts of a message cannot be stored: {error}") from error
 
 
 def _only_tools(parts: Sequence[Mapping[str, Any]]) -> bool:

@@ -71,7 +71,7 @@ class SnapshotRows(Protocol):
         """Store a conversation under a new id; without its key, and True, where another has the key."""
 
     def restore(self, states: Sequence[tuple[MessageId, Record]]) -> None:
-        """Give messages their `compacted_at`, `last_accessed_at` and `access_count`."""
+        """Give messages their `compacted_at`, `last_accessed_at`, `access_count` and `graph_extractor`."""
 
     def add_summaries(
         self, namespace: str, conversation_id: ConversationId, summaries: Sequence[Record]

@@ -36,7 +36,7 @@ from typing import IO, Any, TypeAlias
 from services import errors
 from services.ids import new_hasher
 from services.memory import strict_json
-from services.memory.models import Origin, Role
+from services.memory.models import EARLIEST, LATEST, PARTS_DEPTH, Origin, Role
 from services.memory.sessions import check_session_id
 from services.memory.vector_transfer import decode
 
@@ -45,10 +45,7 @@ Record: TypeAlias = dict[str, Any]
 MAX_BYTES = 256 * 1024 * 1024
 _VERSION = 2
 _HEADER = b'{"format":"zeph-memory","version":2,"records":['
-_PARTS_DEPTH = 64
 _LARGEST = 2**63 - 1
-# The years 1 to 9999, in microseconds: what a calendar can show.
-_FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 _SECOND = 1_000_000
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -56,7 +53,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def _time(value: Any) -> bool:
-    return type(value) is int and _FIRST_TIME <= value <= _LAST_TIME
+    return type(value) is int and EARLIEST <= value <= LATEST
 
 
 def _count(value: Any) -> bool:
@@ -106,6 +103,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "compacted_at": _or_null(_time),
         "last_accessed_at": _or_null(_time),
         "access_count": _count,
+        "graph_extractor": _or_null(_text),
     },
     "summary": {
         "content": _text,
@@ -232,7 +230,7 @@ def read_records(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[tuple[str, 
 
 def read_parts(text: str) -> list[Record]:
     """The parts of a message. Raises InputError unless the text is a JSON array of objects."""
-    parts = strict_json.parse(text, depth=_PARTS_DEPTH)
+    parts = strict_json.parse(text, depth=PARTS_DEPTH)
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise errors.InputError("the parts of a message are a list of objects")
     return parts
@@ -401,6 +399,7 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
                 "compacted_at": None,
                 "last_accessed_at": None,
                 "access_count": 0,
+                "graph_extractor": None,
             }
         )
     for summary in _objects(conversation["summaries"]):

@@ -1,10 +1,11 @@
-"""JSON from strangers: parsed within limits, and never read in two ways."""
+"""JSON from strangers: parsed within limits, never read in two ways, and made storable where it comes as values."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from services import errors
@@ -32,6 +33,31 @@ def parse(text: str | bytes, *, depth: int = 16) -> Any:
         raise errors.InputError(f"it is nested deeper than {depth} levels") from error
     _check(value, depth)
     return value
+
+
+def sound(value: Any, *, depth: int = 16) -> Any:
+    """The value as JSON can tell it, halves of surrogate pairs replaced by U+FFFD.
+
+    Raises InputError for what is nested deeper than `depth`, for NaN and infinite numbers, keys that are no text and
+    anything else that JSON does not know.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else _whole(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise errors.InputError(f"it holds the number {value}, which JSON cannot tell")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if depth == 0:
+        raise errors.InputError("it is nested too deep")
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {_whole(key): sound(inner, depth=depth - 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [sound(inner, depth=depth - 1) for inner in value]
+    raise errors.InputError(f"it holds a {type(value).__name__} that JSON cannot tell")
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _values(text: str) -> int:

@@ -137,7 +137,7 @@ def test_an_unknown_role_is_refused_when_it_is_written(memory):
         memory.remember("robot", "hello")
 
 
-@pytest.mark.parametrize("moment", [-62_135_596_800_000_001, 253_402_300_800_000_000, 2**70])
+@pytest.mark.parametrize("moment", [-62_135_596_800_000_001, 253_402_300_800_000_000, 2**70, 1.5, True])
 def test_a_time_outside_the_calendar_is_refused(memory, moment):
     with pytest.raises(errors.InputError, match="in the years 1 to 9999"):
         memory.remember("user", "hello", created_at=moment)
@@ -149,9 +149,44 @@ def test_text_that_cannot_be_stored_is_repaired_and_nothing_else_of_it_is_lost(m
     assert (message.content, message.speaker) == ("cut \ufffd, joined \U0001f600, nul .", "Ann")
 
 
+def nested(depth):
+    """Parts in which lists and objects lie that deep in one another."""
+    inner = []
+    for _ in range(depth - 3):
+        inner = [inner]
+    return [{"kind": "x", "value": inner}]
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ([{"score": float("nan")}], "the number nan, which JSON cannot tell"),
+        ([{"score": [1.0, float("-inf")]}], "the number -inf, which JSON cannot tell"),
+        (nested(65), "nested too deep"),
+        (nested(100_000), "nested too deep"),
+        ([{"when": {1, 2}}], "a set that JSON cannot tell"),
+        ([{1: "one"}], "a dict that JSON cannot tell"),
+        (["text"], "a list of objects"),
+    ],
+    ids=["nan", "infinite", "deep", "very deep", "set", "key", "no object"],
+)
+def test_parts_that_could_not_be_read_again_are_refused_when_they_are_written(memory, parts, reason):
+    with pytest.raises(errors.InputError, match=reason):
+        memory.remember("user", "hello", parts=parts)
+    assert memory.history() == []
+
+
+def test_parts_of_any_allowed_depth_are_read_back_with_lone_surrogates_replaced(memory):
+    odd = {"kind": "x", "cut \ud83d": "lone \udc00, joined \ud83d\ude00", "numbers": (1, 2.5, None, True)}
+    memory.remember("user", "hello", parts=[odd, *nested(64)])
+    (message,) = memory.history()
+    whole = {"kind": "x", "cut \ufffd": "lone \ufffd, joined \U0001f600", "numbers": [1, 2.5, None, True]}
+    assert list(message.parts) == [whole, *nested(64)]
+
+
 def test_b45_each_message_keeps_its_own_parts(memory):
     uses = [{"kind": "tool_use", "id": str(n), "name": "look", "input": {"page": n}} for n in range(3)]
-    results = [{"kind": "tool_result", "tool_use_id": str(n), "content": f"\ud83d {n}"} for n in range(3)]
+    results = [{"kind": "tool_result", "tool_use_id": str(n), "content": f"\u00e9 {n}"} for n in range(3)]
     for use, result in zip(uses, results, strict=True):
         memory.remember("assistant", "", parts=[use])
         memory.remember("user", "", parts=[result])

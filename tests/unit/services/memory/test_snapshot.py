@@ -56,7 +56,14 @@ def fill(container):
     with container.database.write() as unit:
         unit.messages.touch({ids[1]: 3}, now=17)
         unit.messages.soft_delete("default", ids[3:4])
-        unit.snapshots.restore([(ids[2], {"compacted_at": 99, "last_accessed_at": None, "access_count": 0})])
+        state = {
+            "compacted_at": 99,
+            "last_accessed_at": None,
+            "access_count": 0,
+            "graph_extractor": None,
+            "graph_extractor": "rules/1",
+        }
+        unit.snapshots.restore([(ids[2], state)])
         summary = {"content": "they spoke", "token_estimate": 2, "created_at": 44, "key_facts": ["b 雨", "a"]}
         unit.snapshots.add_summaries(
             "default",
@@ -466,6 +473,7 @@ MESSAGE = {
     "compacted_at": None,
     "last_accessed_at": None,
     "access_count": 0,
+    "graph_extractor": None,
 }
 SUMMARY = {
     "type": "summary",
