@@ -60,7 +60,6 @@ def fill(container):
             "compacted_at": 99,
             "last_accessed_at": None,
             "access_count": 0,
-            "graph_extractor": None,
             "graph_extractor": "rules/1",
         }
         unit.snapshots.restore([(ids[2], state)])
