@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Self
 from services import errors
 from services.adapters.clock import SystemClock, SystemEntropy
 from services.jobs.ledger import Ledger
-from services.jobs.models import EMBED_MISSING, EVICT_MESSAGES, PURGE_JOBS, RECONCILE, RetryPolicy
+from services.jobs.models import (
+    EMBED_MISSING,
+    EVICT_MESSAGES,
+    EVICT_RESPONSES,
+    PURGE_JOBS,
+    RECONCILE,
+    RetryPolicy,
+)
 from services.jobs.schedule import Periodic, Scheduler
 from services.ports import Clock, Embedder, EmbedderIdentity, Entropy, LanguageModel, Publisher, VectorStore
 from services.settings import Settings, load_settings
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
     from services.adapters.database import Database
     from services.adapters.parsing.sandbox import SandboxedParser
     from services.adapters.sqlite import Sqlite
+    from services.cache.models import SemanticMatch
+    from services.cache.service import ResponseCache
+    from services.doctor.service import Doctor
     from services.documents.search import DocumentSearch
     from services.documents.service import IngestionPipeline
     from services.embedding.spaces import VectorSpaces
@@ -91,7 +101,7 @@ class Container:
 
     def close(self) -> None:
         """Give back what this process holds: counts, parser child, connections to servers, database."""
-        for name in ("memory", "parser", "language_model", "embedder", "vectors", "sqlite"):
+        for name in ("memory", "parser", "response_cache", "language_model", "embedder", "vectors", "sqlite"):
             # Not every embedder and vector store holds something.
             close = getattr(self.__dict__.pop(name, None), "close", None)
             if close is not None:
@@ -123,16 +133,19 @@ class Container:
     @cached_property
     def ledger(self) -> Ledger:
         """The job ledger."""
+        policy, window = self._retry_policy, self.settings.jobs.dispatch_window
+        return Ledger(self.database, self.clock, self.entropy, self.publisher, policy, window=window)
+
+    @property
+    def _retry_policy(self) -> RetryPolicy:
         jobs = self.settings.jobs
-        policy = RetryPolicy(
+        return RetryPolicy(
             max_attempts=jobs.max_attempts,
             max_lost_leases=jobs.max_lost_leases,
             base_seconds=jobs.backoff_base_secs,
             cap_seconds=jobs.backoff_cap_secs,
             lease_seconds=jobs.lease_secs,
         )
-        window = jobs.dispatch_window
-        return Ledger(self.database, self.clock, self.entropy, self.publisher, policy, window=window)
 
     @cached_property
     def scheduler(self) -> Scheduler:
@@ -146,8 +159,34 @@ class Container:
             Periodic(RECONCILE, _RECONCILE_SECONDS),
             Periodic(EMBED_MISSING, _BACKFILL_SECONDS),
             Periodic(EVICT_MESSAGES, self.settings.memory.eviction.sweep_interval_secs),
+            Periodic(EVICT_RESPONSES, self.settings.memory.response_cache_cleanup_interval_secs),
             Periodic(PURGE_JOBS, _DAY_SECONDS),
         )
+
+    @property
+    def doctor(self) -> Doctor:
+        """Finds damage in everything stored, and mends what can be mended."""
+        from services.adapters import store_checks as checks
+        from services.doctor.service import Doctor
+        from services.doctor.vectors import DriftCheck, MissingCheck
+
+        def database() -> Database:
+            return self.database
+
+        def upkeep() -> VectorUpkeep:
+            return self.upkeep
+
+        store = (
+            checks.FileCheck(self.sqlite),
+            checks.SchemaCheck(self.sqlite),
+            checks.ForeignKeyCheck(self.sqlite),
+            checks.RulesCheck(database, self.clock, self._retry_policy),
+            checks.DuplicateCheck(self.sqlite),
+            checks.FullTextCheck(self.sqlite),
+        )
+        if self.embedder is None:
+            return Doctor(store, self.clock, skipped=["vectors: embedding.provider is none"])
+        return Doctor((*store, DriftCheck(upkeep), MissingCheck(upkeep, database)), self.clock)
 
     def _ring(self, queue: str, task: str, job_id: int) -> None:
         try:
@@ -243,18 +282,51 @@ class Container:
 
     @cached_property
     def language_model(self) -> LanguageModel | None:
-        """The configured language model; None when the provider is none."""
+        """The configured language model, behind the cache if that is enabled; None when the provider is none."""
         llm = self.settings.llm
         if llm.provider == "none":
             return None
         from services.adapters.openai_chat import OpenAiChat
+        from services.cache.model import CachedModel
 
-        return OpenAiChat(
+        model = OpenAiChat(
             llm.base_url,
             llm.api_key.get_secret_value(),
             llm.model,
             timeout_seconds=llm.timeout_secs,
             connect_seconds=llm.connect_timeout_secs,
+        )
+        return CachedModel(model, self._response_cache()) if llm.response_cache_enabled else model
+
+    @cached_property
+    def response_cache(self) -> ResponseCache:
+        """Answers of language models, for whoever asks one."""
+        from services.cache.models import SemanticMatch
+
+        llm = self.settings.llm
+        match = SemanticMatch(llm.semantic_cache_threshold, llm.semantic_cache_max_candidates)
+        return self._response_cache(match if llm.semantic_cache_enabled else None)
+
+    def _response_cache(self, semantic: SemanticMatch | None = None) -> ResponseCache:
+        from services.cache.models import CacheLimits
+        from services.cache.service import ResponseCache
+
+        llm = self.settings.llm
+        limits = CacheLimits(
+            ttl_seconds=llm.response_cache_ttl_secs,
+            max_entries=llm.response_cache_max_entries,
+            max_bytes=llm.response_cache_max_bytes,
+            max_answer_bytes=llm.response_cache_max_answer_bytes,
+            lease_seconds=llm.timeout_secs,
+        )
+        return ResponseCache(
+            self.database,
+            self.clock,
+            self.entropy,
+            namespace=self.settings.namespace,
+            limits=limits,
+            semantic=semantic,
+            embedder=lambda: self.embedder,
         )
 
     # ---- conversations ---------------------------------------------------------------------------------------

@@ -83,7 +83,8 @@ class ChatRequest:
 
     `system` is our own words; whatever others wrote goes into `user`, delimited. With a `schema` (JSON Schema) the
     reply is to be one JSON object of it, which no server guarantees. `max_tokens` bounds the reply;
-    `timeout_seconds` may shorten the configured time, never extend it.
+    `timeout_seconds` may shorten the configured time, never extend it. `namespace` says whose memory it is about: without
+    one nothing is answered from a cache, nor is a `fresh` request, whose last reply was of no use.
     """
 
     system: str
@@ -91,6 +92,8 @@ class ChatRequest:
     schema: Mapping[str, Any] | None = None
     max_tokens: int = 1_024
     timeout_seconds: float | None = None
+    namespace: str | None = None
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,6 +409,24 @@ class LlmSettings(Section):
     response_cache_ttl_secs: int = Field(
         default=3_600, ge=0, le=YEAR_SECS, description="Seconds for which a cached response is valid."
     )
+    response_cache_max_entries: int = Field(
+        default=100_000, ge=1, le=100_000_000, description="Cached responses to keep; the oldest go first."
+    )
+    response_cache_max_bytes: int = Field(
+        default=256 * MIB, ge=1, le=1_024 * GIB, description="Size of all cached responses together."
+    )
+    response_cache_max_answer_bytes: int = Field(
+        default=MIB, ge=1, le=GIB, description="Larger responses are not cached."
+    )
+    semantic_cache_enabled: bool = Field(
+        default=False, description="Let a cached response answer questions that mean the same."
+    )
+    semantic_cache_threshold: float = Field(
+        default=0.95, ge=0, le=1, description="Similarity from which two questions mean the same."
+    )
+    semantic_cache_max_candidates: int = Field(
+        default=10, ge=1, le=1_000, description="Newest questions that are compared."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from services.adapters.cache_rows import SqlCacheRows
 from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.community_rows import SqlCommunityRows
 from services.adapters.correction_rows import SqlCorrectionRows
@@ -34,6 +35,11 @@ class Unit:
         self._clock = clock
         self._limits = limits
         self._disk = disk
+
+    @property
+    def connection(self) -> sa.Connection:
+        """The transaction itself, for what looks across all stores."""
+        return self._connection
 
     @cached_property
     def jobs(self) -> SqlJobRows:
@@ -74,6 +80,11 @@ class Unit:
     def replies(self) -> SqlReplyRows:
         """Kept replies of language models."""
         return SqlReplyRows(self._connection, self._clock)
+
+    @cached_property
+    def cache(self) -> SqlCacheRows:
+        """Cached responses."""
+        return SqlCacheRows(self._connection, self._clock)
 
     @cached_property
     def snapshots(self) -> SqlSnapshotRows:

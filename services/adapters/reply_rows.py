@@ -43,6 +43,11 @@ class SqlReplyRows:
         count = sa.select(r.c.unusable).where(r.c.namespace == namespace, r.c.key == key)
         return int(self._connection.execute(count).scalar_one())
 
+    def rejected(self, namespace: str, key: str) -> bool:
+        """See ReplyRows."""
+        unusable = sa.select(r.c.key).where(r.c.namespace == namespace, r.c.key == key, r.c.reply == "")
+        return self._connection.execute(unusable).first() is not None
+
     def forget(self, namespace: str, key: str) -> None:
         """See ReplyRows."""
         self._connection.execute(sa.delete(r).where(r.c.namespace == namespace, r.c.key == key))

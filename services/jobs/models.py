@@ -55,6 +55,7 @@ EVICT_MESSAGES = JobKind("memory.evict", Queue.MAINTENANCE)
 REMOVE_VECTORS = JobKind("vectors.remove_deleted", Queue.MAINTENANCE)
 REEMBED = JobKind("vectors.reembed", Queue.MAINTENANCE)
 RECONCILE = JobKind("vectors.reconcile", Queue.MAINTENANCE)
+EVICT_RESPONSES = JobKind("cache.evict", Queue.MAINTENANCE)
 PURGE_JOBS = JobKind("jobs.purge_finished", Queue.MAINTENANCE)
 
 

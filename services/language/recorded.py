@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from services import errors
@@ -28,6 +28,9 @@ class ReplyRows(Protocol):
 
     def reject(self, namespace: str, key: str, model: str) -> int:
         """Note that the latest reply is unusable; how many have been so far."""
+
+    def rejected(self, namespace: str, key: str) -> bool:
+        """Whether the latest reply was found unusable."""
 
     def forget(self, namespace: str, key: str) -> None:
         """It is of no use any more."""
@@ -80,8 +83,9 @@ class RecordedModel:
         key = self.key(request)
         with self._database.read() as unit:
             kept = unit.replies.find(namespace, key)
+            fresh = unit.replies.rejected(namespace, key)
         try:
-            reply = kept or self._model.complete(request)
+            reply = kept or self._model.complete(replace(request, namespace=namespace, fresh=fresh))
             if kept is None:
                 with self._database.write() as unit:
                     unit.replies.keep(namespace, key, self._model.identity, reply)

@@ -17,6 +17,7 @@ from workers.job import REGISTRY, job
 
 # Names that are in the brokers of running installations. A new kind is added here, none is ever renamed.
 TASKS = {
+    "cache.evict",
     "documents.embed_document",
     "documents.ingest_batch",
     "documents.ingest_file",

@@ -1,6 +1,6 @@
 import pytest
 
-from services.jobs.models import EMBED_MISSING, EVICT_MESSAGES, PURGE_JOBS, RECONCILE
+from services.jobs.models import EMBED_MISSING, EVICT_MESSAGES, EVICT_RESPONSES, PURGE_JOBS, RECONCILE
 from services.jobs.schedule import Periodic, Scheduler
 from tests.builders import claim, finish
 
@@ -67,5 +67,6 @@ def test_the_container_schedules_upkeep(container):
         RECONCILE,
         EMBED_MISSING,
         EVICT_MESSAGES,
+        EVICT_RESPONSES,
         PURGE_JOBS,
     ]

@@ -1,0 +1,216 @@
+"""The SQL of the response cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from services.adapters import tables as t
+from services.adapters.erasure import parts
+from services.adapters.tables import response_cache as r
+from services.adapters.tables import response_leases as lease
+from services.adapters.tables import response_sources as s
+from services.cache.models import CachedResponse, CacheStats, Source, SourceKind
+from services.cache.store import Lease, NewResponse
+from services.ports import Clock
+
+# Kind of source -> its table, and what is true of a row that may be relied on.
+_IN_FORCE: Mapping[SourceKind, tuple[sa.Table, tuple[sa.ColumnElement[bool], ...]]] = {
+    SourceKind.MESSAGE: (t.messages, (t.messages.c.deleted_at.is_(None),)),
+    SourceKind.SUMMARY: (t.summaries, ()),
+    SourceKind.KEY_FACT: (t.key_facts, ()),
+    SourceKind.DOCUMENT: (t.documents, ()),
+    SourceKind.CHUNK: (t.chunks, ()),
+    SourceKind.CORRECTION: (t.zeph_corrections, (t.zeph_corrections.c.retired_at.is_(None),)),
+    SourceKind.EDGE: (t.graph_edges, (t.graph_edges.c.expired_at.is_(None),)),
+}
+
+_ANSWER = (r.c.cache_key, r.c.response, r.c.model, r.c.created_at, r.c.expires_at)
+# Built once: building it costs more than running it.
+_FIND = sa.select(*_ANSWER).where(
+    r.c.namespace == sa.bindparam("of"),
+    r.c.cache_key == sa.bindparam("key"),
+    r.c.expires_at > sa.bindparam("now"),
+)
+
+
+class SqlCacheRows:
+    """Implements `services.cache.store.CacheRows` on one connection."""
+
+    def __init__(self, connection: sa.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    # ---- answers ---------------------------------------------------------------------------------------------
+
+    def find(self, namespace: str, key: str, *, now: int) -> CachedResponse | None:
+        """See CacheRows."""
+        row = self._connection.execute(_FIND, {"of": namespace, "key": key, "now": now}).first()
+        return None if row is None else _response(row)
+
+    def similar(
+        self, namespace: str, frame: str, space: str, *, now: int, limit: int
+    ) -> list[tuple[CachedResponse, bytes]]:
+        """See CacheRows."""
+        same = (r.c.namespace == namespace, r.c.frame_key == frame, r.c.embedding_space == space)
+        found = (
+            sa.select(*_ANSWER, r.c.embedding)
+            .where(*same, r.c.expires_at > now)
+            .order_by(r.c.created_at.desc(), r.c.cache_key)
+            .limit(limit)
+        )
+        return [(_response(row), row.embedding) for row in self._connection.execute(found)]
+
+    def put(self, namespace: str, response: NewResponse) -> None:
+        """See CacheRows."""
+        # Replaced as a whole: the sources of the old answer go with it.
+        self._connection.execute(sa.delete(r).where(_is(r, namespace, response.key)))
+        self._connection.execute(
+            sa.insert(r).values(
+                namespace=namespace,
+                cache_key=response.key,
+                model=response.model,
+                response=response.text,
+                size_bytes=response.size_bytes,
+                frame_key=response.frame,
+                embedding=response.embedding,
+                embedding_space=response.embedding_space,
+                created_at=response.created_at,
+                expires_at=response.expires_at,
+            )
+        )
+        if response.sources:
+            of = {"namespace": namespace, "cache_key": response.key}
+            rows = [{**of, "kind": source.kind.value, "source_id": source.id} for source in response.sources]
+            self._connection.execute(sa.insert(s), rows)
+
+    def lost(self, namespace: str, sources: Sequence[Source], *, since: int) -> list[Source]:
+        """See CacheRows."""
+        held: set[Source] = set()
+        for kind, ids in _by_kind(sources):
+            table, tests = _IN_FORCE[kind]
+            # Only documents change under their ids: everything else is replaced by a new row.
+            current = (t.documents.c.updated_at <= since,) if kind is SourceKind.DOCUMENT else ()
+            for part in parts(ids):
+                mine = (table.c.namespace == namespace, table.c.id.in_(part), *tests, *current)
+                found = self._connection.execute(sa.select(table.c.id).where(*mine))
+                held |= {Source(kind, found_id) for found_id in found.scalars()}
+        return [source for source in sources if source not in held]
+
+    # ---- removal ---------------------------------------------------------------------------------------------
+
+    def remove(self, namespace: str, key: str) -> bool:
+        """See CacheRows."""
+        self._connection.execute(sa.delete(lease).where(_is(lease, namespace, key)))
+        return self._connection.execute(sa.delete(r).where(_is(r, namespace, key))).rowcount == 1
+
+    def remove_made_of(self, namespace: str, sources: Sequence[Source]) -> int:
+        """See CacheRows."""
+        removed = 0
+        for kind, ids in _by_kind(sources):
+            for part in parts(ids):
+                keys = sa.select(s.c.cache_key).where(
+                    s.c.namespace == namespace, s.c.kind == kind.value, s.c.source_id.in_(part)
+                )
+                mine = sa.delete(r).where(r.c.namespace == namespace, r.c.cache_key.in_(keys))
+                removed += self._connection.execute(mine).rowcount
+        return removed
+
+    def clear(self, namespace: str) -> int:
+        """See CacheRows."""
+        self._connection.execute(sa.delete(lease).where(lease.c.namespace == namespace))
+        return self._connection.execute(sa.delete(r).where(r.c.namespace == namespace)).rowcount
+
+    def expire(self, *, now: int, limit: int) -> int:
+        """See CacheRows."""
+        self._connection.execute(sa.delete(lease).where(lease.c.lease_until <= now))
+        old = sa.select(r.c.namespace, r.c.cache_key).where(r.c.expires_at <= now).limit(limit)
+        return self._remove_all(old)
+
+    def trim(self, *, max_entries: int, max_bytes: int) -> int:
+        """See CacheRows."""
+        sums = self._connection.execute(sa.select(sa.func.count(), sa.func.sum(r.c.size_bytes))).one()
+        if sums[0] <= max_entries and (sums[1] or 0) <= max_bytes:
+            return 0
+        newest = [r.c.created_at.desc(), r.c.namespace, r.c.cache_key]
+        ranked = sa.select(
+            r.c.namespace,
+            r.c.cache_key,
+            sa.func.row_number().over(order_by=newest).label("place"),
+            sa.func.sum(r.c.size_bytes).over(order_by=newest, rows=(None, 0)).label("bytes"),
+        ).subquery()
+        beyond = sa.or_(ranked.c.place > max_entries, ranked.c.bytes > max_bytes)
+        return self._remove_all(sa.select(ranked.c.namespace, ranked.c.cache_key).where(beyond))
+
+    def _remove_all(self, keys: sa.Select[Any]) -> int:
+        mine = sa.delete(r).where(sa.tuple_(r.c.namespace, r.c.cache_key).in_(keys))
+        return self._connection.execute(mine).rowcount
+
+    # ---- counts ----------------------------------------------------------------------------------------------
+
+    def count_hits(self, hits: Mapping[tuple[str, str], int]) -> None:
+        """See CacheRows."""
+        if not hits:
+            return
+        mine = (r.c.namespace == sa.bindparam("of"), r.c.cache_key == sa.bindparam("key"))
+        more = sa.update(r).where(*mine).values(hits=r.c.hits + sa.bindparam("more"))
+        rows = [{"of": namespace, "key": key, "more": count} for (namespace, key), count in hits.items()]
+        self._connection.execute(more, rows)
+
+    def stats(self, namespace: str, *, now: int) -> CacheStats:
+        """See CacheRows."""
+        count = sa.func.count()
+        found = sa.select(
+            count.label("entries"),
+            count.filter(r.c.expires_at > now).label("valid"),
+            sa.func.coalesce(sa.func.sum(r.c.size_bytes), 0).label("size_bytes"),
+            sa.func.coalesce(sa.func.sum(r.c.hits), 0).label("hits"),
+            sa.func.min(r.c.created_at).label("oldest_at"),
+            sa.func.max(r.c.created_at).label("newest_at"),
+        ).where(r.c.namespace == namespace)
+        return CacheStats(**self._connection.execute(found).one()._mapping)  # noqa: SLF001 - its public name
+
+    # ---- leases ----------------------------------------------------------------------------------------------
+
+    def lease(self, namespace: str, key: str) -> Lease | None:
+        """See CacheRows."""
+        found = sa.select(lease.c.token, lease.c.lease_until).where(_is(lease, namespace, key))
+        row = self._connection.execute(found).first()
+        return None if row is None else Lease(row.token, row.lease_until)
+
+    def take_lease(self, namespace: str, key: str, wanted: Lease, *, now: int) -> bool:
+        """See CacheRows."""
+        mine = {"token": wanted.token, "lease_until": wanted.until}
+        taken = (
+            insert(lease)
+            .values(namespace=namespace, cache_key=key, **mine)
+            .on_conflict_do_update(
+                index_elements=["namespace", "cache_key"], set_=mine, where=lease.c.lease_until <= now
+            )
+        )
+        return self._connection.execute(taken).rowcount == 1
+
+    def give_back(self, namespace: str, key: str, token: str) -> bool:
+        """See CacheRows."""
+        mine = sa.delete(lease).where(_is(lease, namespace, key), lease.c.token == token)
+        return self._connection.execute(mine).rowcount == 1
+
+
+def _is(table: sa.Table, namespace: str, key: str) -> sa.ColumnElement[bool]:
+    return sa.and_(table.c.namespace == namespace, table.c.cache_key == key)
+
+
+def _by_kind(sources: Sequence[Source]) -> list[tuple[SourceKind, list[int]]]:
+    ordered = sorted(sources, key=lambda source: (source.kind, source.id))
+    return [
+        (kind, [source.id for source in group])
+        for kind, group in groupby(ordered, key=lambda source: source.kind)
+    ]
+
+
+def _response(row: Any) -> CachedResponse:
+    return CachedResponse(row.cache_key, row.response, row.model, row.created_at, row.expires_at)

@@ -1,0 +1,1 @@
+"""The response cache: language model calls that were made before are answered from the database."""
