@@ -82,8 +82,7 @@ def differences(database: Sqlite) -> list[str]:
             connection, opts={"include_name": include_name, "compare_type": True}
         )
         found = [str(difference) for difference in compare_metadata(context, tables.metadata)]
-        rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-        stored = {" ".join(sql.split()) for (sql,) in rows}
+        stored = {sql for _, sql in _stored_sql(connection)}
     wanted = (" ".join(sql.split()) for sql in tables.FULL_TEXT_SQL)
     return found + [f"missing or different: {sql}" for sql in wanted if sql not in stored]
 
@@ -102,20 +101,47 @@ def _config(connection: sa.Connection) -> Config:
     return config
 
 
+def restore(database: Sqlite) -> int:
+    """Make missing indexes, and full-text tables, views and triggers that are missing or different; how many."""
+    made = 0
+    with database.write() as connection:
+        stored = _stored_sql(connection)
+        known = {name for name, _ in stored}
+        for sql in tables.FULL_TEXT_SQL:
+            kind, name = _object(sql)
+            if (name, " ".join(sql.split())) not in stored:
+                connection.exec_driver_sql(f"DROP {kind} IF EXISTS {name}")
+                connection.exec_driver_sql(sql)
+                made += 1
+        for table in tables.metadata.sorted_tables:
+            for index in table.indexes:
+                if index.name not in known and table.name in known:
+                    index.create(connection)
+                    made += 1
+    return made
+
+
 def damage(database: Sqlite) -> list[str]:
     """What is broken inside the file: pages, foreign keys, full-text indexes; [] when nothing is."""
     with database.read() as connection:
-        pages = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]
         keys = [
             f"foreign key broken: {tuple(row)}"
             for row in connection.exec_driver_sql("PRAGMA foreign_key_check")
         ]
-    return (
-        pages + keys + [line for name in tables.FULL_TEXT_TABLES if (line := _index_damage(database, name))]
-    )
+    indexes = [line for name in tables.FULL_TEXT_TABLES if (line := index_damage(database, name))]
+    return page_damage(database) + keys + indexes
 
 
-def _index_damage(database: Sqlite, name: str) -> str | None:
+def page_damage(database: Sqlite) -> list[str]:
+    """What SQLite's own check says of the file's pages and indexes; [] when it is whole. Raises SchemaError."""
+    with database.read() as connection:
+        lines = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+    # Full-text indexes have a check of their own, which compares them with their tables as well.
+    return [line for line in lines if line != "ok" and "FTS5" not in line]
+
+
+def index_damage(database: Sqlite, name: str) -> str | None:
+    """How a full-text index differs from its base table; None when it does not."""
     # The check is written as an insert, and compares the index with its base table.
     check = f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)"  # noqa: S608 - our own table names
     try:
@@ -124,3 +150,14 @@ def _index_damage(database: Sqlite, name: str) -> str | None:
     except errors.SchemaError:
         return f"full-text index {name} is missing or differs from its table"
     return None
+
+
+def _object(sql: str) -> tuple[str, str]:
+    """(kind, name) of what a CREATE statement makes."""
+    words = sql.replace("VIRTUAL ", "").replace("(", " ").split()
+    return words[1], words[2]
+
+
+def _stored_sql(connection: sa.Connection) -> set[tuple[str, str]]:
+    rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {(name, " ".join(sql.split())) for name, sql in rows}

@@ -11,10 +11,13 @@ from services import errors
 from services.embedding.points import point_ids
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import Collection, CollectionDatabase, CollectionState, EmbeddedRows
-from services.jobs.models import REEMBED, REMOVE_VECTORS, NewJob
+from services.embedding.writing import removal_job
+from services.ids import DEFAULT_NAMESPACE
+from services.jobs.models import REEMBED, NewJob
 from services.jobs.run import JobRun
 
 _PER_STEP = 1_000
+_ALL = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,16 @@ class VectorOwner:
     rows: Callable[[Any], EmbeddedRows]
     embed: Callable[[Space, str, int, JobRun], int]
     job: Callable[[str, int], NewJob]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How vectors differ from rows in one collection and namespace: rows whose vectors are lost, points to remove."""
+
+    collection: Collection
+    namespace: str
+    lost: tuple[int, ...]
+    stray: tuple[str, ...]
 
 
 class VectorUpkeep:
@@ -99,52 +112,119 @@ class VectorUpkeep:
                 if owner.rows(unit).incomplete(name, physical, limit=1):
                     continue
                 unit.collections.activate(space.collection)
-                unit.jobs.enqueue([NewJob(REMOVE_VECTORS, dedupe_key="deleted")])
+                unit.jobs.enqueue([removal_job(DEFAULT_NAMESPACE)])
                 run.finish(unit, {"vectors": vectors, "collection": physical})
                 return
 
     def reconcile(self, run: JobRun) -> None:
         """Find rows without vectors and vectors without rows, and have both repaired by jobs."""
-        missing = orphans = 0
+        lost = stray = missing = 0
         if self._spaces.embedder is not None:
-            with self._database.read() as unit:
-                active = [item for item in unit.collections.all() if item.state is CollectionState.ACTIVE]
-            for collection in active:
-                found = self._reconcile(collection, run)
-                missing, orphans = missing + found[0], orphans + found[1]
+            for drift in self.drift(run.checkpoint):
+                self.mend(drift)
+                lost, stray = lost + len(drift.lost), stray + len(drift.stray)
+            for collection in self._active():
+                missing += self._repair(self._owner(collection.name), collection)
         with self._database.write() as unit:
-            run.finish(unit, {"missing": missing, "orphans": orphans})
+            run.finish(unit, {"missing": lost + missing, "orphans": stray})
 
-    def _reconcile(self, collection: Collection, run: JobRun) -> tuple[int, int]:
-        owner = self._owner(collection.name)
-        physical, missing, orphans = collection.physical, 0, 0
+    def drift(self, checkpoint: Callable[[], None] = lambda: None) -> Iterator[Drift]:
+        """Compare the rows of every active collection with its vectors, both ways. Changes nothing.
+
+        What jobs under way explain is no difference. Raises VectorStoreUnavailable.
+        """
+        for collection in self._active():
+            with self._database.read() as unit:
+                namespaces = self._owner(collection.name).rows(unit).namespaces()
+            for namespace in namespaces:
+                checkpoint()
+                lost, stray = self._compare(collection, namespace)
+                if lost or stray:
+                    # Whatever a job was just doing is done at a second look.
+                    again = self._compare(collection, namespace)
+                    lost, stray = lost & again[0], stray & again[1]
+                if lost or stray:
+                    yield Drift(collection, namespace, tuple(sorted(lost)), tuple(sorted(stray)))
+
+    def mend(self, drift: Drift) -> None:
+        """Have lost vectors made again and stray ones removed, by jobs."""
+        owner, namespace, physical = (
+            self._owner(drift.collection.name),
+            drift.namespace,
+            drift.collection.physical,
+        )
+        with self._database.write() as unit:
+            owner.rows(unit).unmark_embedded(physical, drift.lost)
+            unit.collections.bury([(namespace, physical, point) for point in drift.stray])
+            if drift.stray:
+                unit.jobs.enqueue([removal_job(namespace)])
+
+    def unqueued(self) -> Iterator[tuple[str, NewJob | None]]:
+        """(collection, job) of what lacks vectors and has no job that would make them; None where none can be made."""
+        active = {collection.name: collection for collection in self._active()}
+        for name in sorted({*active, *self._others}):
+            collection, owner = active.get(name), self._owner(name)
+            with self._database.read() as unit:
+                physical = collection.physical if collection else ""
+                waiting = owner.rows(unit).incomplete(name, physical, limit=_ALL)
+                jobs = [owner.job(namespace, group) for namespace, group in waiting]
+                live = {kind: unit.jobs.live_keys(kind) for kind in {job.kind.name for job in jobs}}
+            possible = self._fits(collection)
+            for job in jobs:
+                if not possible:
+                    yield name, None
+                elif (job.namespace, job.dedupe_key) not in live[job.kind.name]:
+                    yield name, job
+
+    def strangers(self) -> Iterator[tuple[Collection, int]]:
+        """Active collections with vectors in namespaces that no row knows, and how many."""
+        for collection in self._active():
+            with self._database.read() as unit:
+                namespaces = self._owner(collection.name).rows(unit).namespaces()
+            count = self._spaces.store.count
+            strange = count(collection.physical) - sum(
+                count(collection.physical, each) for each in namespaces
+            )
+            if strange > 0:
+                yield collection, strange
+
+    def _compare(self, collection: Collection, namespace: str) -> tuple[set[int], set[str]]:
+        """Marked rows that lack vectors, and points that stand for no row or for more than their row has."""
+        owner, physical = self._owner(collection.name), collection.physical
+        # Marks before points: a vector is stored before its row is marked, and buried before it is removed.
         with self._database.read() as unit:
-            namespaces = owner.rows(unit).namespaces()
-        for namespace in namespaces:
-            run.checkpoint()
-            stored = dict(self._stored_points(owner, physical, namespace))
-            lost = []
-            for row_id, windows in self._marked(owner, physical, namespace):
-                points = point_ids(owner.kind, namespace, physical, row_id, windows)
-                if not all(point in stored for point in points):
-                    lost.append(row_id)
-                for point in points:
-                    stored.pop(point, None)
-            with self._database.write() as unit:
-                owner.rows(unit).unmark_embedded(physical, lost)
-                # A vector whose row exists but is not marked yet belongs to a job that is just running.
-                alive = owner.rows(unit).existing(list(set(stored.values())))
-                gone = [point for point, row_id in stored.items() if row_id not in alive]
-                unit.collections.bury([(namespace, physical, point) for point in gone])
-                if gone:
-                    unit.jobs.enqueue([NewJob(REMOVE_VECTORS, namespace=namespace, dedupe_key="deleted")])
-            missing, orphans = missing + len(lost), orphans + len(gone)
-        return missing + self._repair(owner, collection), orphans
+            graves = unit.collections.tombstones(limit=_ALL)
+        buried = {grave.point_id for grave in graves if grave.collection == physical}
+        marked = dict(self._marked(owner, physical, namespace))
+        stored = dict(self._stored_points(owner, physical, namespace))
+        lost = set()
+        for row_id, windows in marked.items():
+            points = point_ids(owner.kind, namespace, physical, row_id, windows)
+            if any(stored.get(point) != row_id for point in points):
+                lost.add(row_id)
+            for point in points:
+                stored.pop(point, None)
+        with self._database.read() as unit:
+            # A vector whose row exists but is not marked yet belongs to a job that is just running.
+            alive = owner.rows(unit).existing(list(set(stored.values()) - marked.keys()), namespace)
+        return lost, {
+            point for point, row_id in stored.items() if row_id not in alive and point not in buried
+        }
+
+    def _active(self) -> list[Collection]:
+        with self._database.read() as unit:
+            return [item for item in unit.collections.all() if item.state is CollectionState.ACTIVE]
+
+    def _fits(self, collection: Collection | None) -> bool:
+        """Whether the configured embedder can fill this collection."""
+        embedder = self._spaces.embedder
+        return embedder is not None and (
+            collection is None or embedder.identity.label == collection.identity.label
+        )
 
     def _repair(self, owner: VectorOwner, collection: Collection) -> int:
         """Enqueue the jobs of groups that lack vectors; how many."""
-        embedder = self._spaces.embedder
-        if embedder is None or embedder.identity.label != collection.identity.label:
+        if not self._fits(collection):
             # Jobs for it could only die: `zeph collections reembed` is what it needs.
             return 0
         with self._database.write() as unit:

@@ -18,6 +18,7 @@ from workers.cli import (
     collections,
     config,
     database,
+    doctor,
     documents,
     evaluate,
     history,
@@ -47,6 +48,7 @@ app.command("recall")(recall.recall)
 app.command("history")(history.history)
 app.command("search")(search.search)
 app.command("status")(status.status)
+app.command("doctor")(doctor.doctor)
 app.command("worker")(worker.worker)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(memory.app, name="memory")
