@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from services.adapters.parsing.pdf import PdfLoader
     from services.adapters.parsing.text import TextLoader
     from services.adapters.qdrant import QdrantOps
-    from services.bootstrap import Container
+    from services.bootstrap import Container, open_container
+    from services.cache.client import cached_client
+    from services.cache.models import CacheRequest
+    from services.cache.service import ResponseCache
     from services.documents.loaders import DocumentLoader
     from services.documents.models import Chunk, Document, DocumentMetadata, SplitterConfig
     from services.documents.service import IngestionPipeline
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AcpSessionInfo": "memory.sessions",
+    "CacheRequest": "cache.models",
     "Chunk": "documents.models",
     "Container": "bootstrap",
     "ConversationId": "ids",
@@ -46,6 +50,7 @@ _HOMES = {
     "MessageId": "ids",
     "PdfLoader": "adapters.parsing.pdf",
     "QdrantOps": "adapters.qdrant",
+    "ResponseCache": "cache.service",
     "SemanticConfig": "memory.recall",
     "SemanticMemory": "memory.service",
     "SplitterConfig": "documents.models",
@@ -53,10 +58,13 @@ _HOMES = {
     "TextLoader": "adapters.parsing.text",
     "TextSplitter": "documents.splitter",
     "TokenCounter": "memory.tokens",
+    "cached_client": "cache.client",
+    "open_container": "bootstrap",
 }
 
 __all__ = [
     "AcpSessionInfo",
+    "CacheRequest",
     "Chunk",
     "Container",
     "ConversationId",
@@ -74,6 +82,7 @@ __all__ = [
     "MessageId",
     "PdfLoader",
     "QdrantOps",
+    "ResponseCache",
     "SemanticConfig",
     "SemanticMemory",
     "SplitterConfig",
@@ -81,6 +90,8 @@ __all__ = [
     "TextLoader",
     "TextSplitter",
     "TokenCounter",
+    "cached_client",
+    "open_container",
 ]
 
 

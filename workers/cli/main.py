@@ -14,6 +14,7 @@ import typer
 
 from services import errors
 from workers.cli import (
+    cache,
     chat,
     collections,
     config,
@@ -56,6 +57,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(chat.app, name="chat")
 app.add_typer(summaries.app, name="summaries")
 app.add_typer(summaries.facts_app, name="facts")
+app.add_typer(cache.app, name="cache")
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(database.app, name="db")
