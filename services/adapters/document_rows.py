@@ -12,7 +12,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.embedding_marks import MarkedRows
-from services.adapters.erasure import parts
+from services.adapters.erasure import Erasure, parts
 from services.adapters.tables import chunk_embeddings as e
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
@@ -223,6 +223,7 @@ class SqlDocumentRows(MarkedRows):
                 for point in chunk_point_ids(row.namespace, row.collection, row.chunk_id, row.windows)
             ]
             SqlCollectionRows(self._connection, self._clock).bury(buried)
+            Erasure(self._connection, self._clock).graph_texts(None, chunk_ids=part)
             self._connection.execute(sa.delete(c).where(c.c.id.in_(part)))
 
     # ---- vectors ---------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from services.adapters import tables as t
 from services.adapters.collection_rows import SqlCollectionRows
 from services.embedding.points import point_ids
+from services.graph.names import joined_summary
+from services.graph.store import Erased
 from services.memory.models import Forgotten, Origin
 from services.ports import Clock
 
@@ -56,6 +58,110 @@ class Erasure:
         buried = sa.select(rows.c.id).where(*tests)
         self._connection.execute(sa.delete(marks).where(row_id.in_(buried)))
         return len(points)
+
+    def graph_texts(
+        self,
+        namespace: str | None,
+        *,
+        message_ids: Sequence[int] = (),
+        chunk_ids: Sequence[int] = (),
+        extractor: str | None = None,
+        keep: Sequence[int] = (),
+    ) -> Erased:
+        """What these texts say leaves the graph; see GraphRows.forget_texts. Call it before the texts are deleted.
+
+        Without a namespace the ids are known to be the caller's.
+        """
+        gone = Erased()
+        for column, ids in (("message_id", message_ids), ("chunk_id", chunk_ids)):
+            for part in parts(ids):
+                stated = self._unsay(t.graph_edge_sources, t.graph_edges, namespace, column, part, extractor)
+                named = self._unsay(
+                    t.graph_entity_sources, t.graph_entities, namespace, column, part, extractor
+                )
+                facts, ends = self._unstated(stated)
+                lost, vectors = self._unnamed(named | ends, keep)
+                if extractor is None:
+                    self._untold(ends | lost)
+                gone += Erased(facts, len(lost), vectors)
+        return gone
+
+    def _unsay(
+        self,
+        sources: sa.Table,
+        rows: sa.Table,
+        namespace: str | None,
+        column: str,
+        ids: Sequence[int],
+        extractor: str | None,
+    ) -> set[int]:
+        """Delete what says that these texts state a fact or name an entity; the ids of those."""
+        row_id = sources.c.edge_id if "edge_id" in sources.c else sources.c.entity_id
+        tests: list[sa.ColumnElement[bool]] = [sources.c[column].in_(ids)]
+        tests += [] if extractor is None else [sources.c.extractor == extractor]
+        if namespace is not None:
+            tests.append(sa.exists().where(rows.c.id == row_id, rows.c.namespace == namespace))
+        gone = sa.delete(sources).where(*tests).returning(row_id)
+        return set(self._connection.execute(gone).scalars())
+
+    def _unstated(self, stated: Iterable[int]) -> tuple[int, set[int]]:
+        """Delete those of the facts that nothing states any more: how many, and the entities they were about."""
+        e, s = t.graph_edges, t.graph_edge_sources
+        facts = 0
+        ends: set[int] = set()
+        for part in parts(sorted(stated)):
+            lost = (e.c.id.in_(part), ~sa.exists().where(s.c.edge_id == e.c.id))
+            for both in self._connection.execute(
+                sa.select(e.c.source_entity_id, e.c.target_entity_id).where(*lost)
+            ):
+                ends.update(both)
+            facts += self._connection.execute(sa.delete(e).where(*lost)).rowcount
+            # What a fact says must be what one of its texts says.
+            told = sa.exists().where(s.c.edge_id == e.c.id, s.c.evidence == e.c.fact)
+            first = sa.select(s.c.evidence).where(s.c.edge_id == e.c.id).order_by(s.c.id).limit(1)
+            retold = sa.update(e).where(e.c.id.in_(part), ~told).values(fact=first.scalar_subquery())
+            self._connection.execute(retold)
+        return facts, ends
+
+    def _unnamed(self, named: Iterable[int], keep: Sequence[int]) -> tuple[set[int], int]:
+        """Delete those of the entities that no text names and no fact holds: which, and how many vectors they had.
+
+        Of the others is known what is still said.
+        """
+        n, w, e = t.graph_entities, t.graph_entity_sources, t.graph_edges
+        gone: set[int] = set()
+        vectors = 0
+        alone = (
+            ~sa.exists().where(w.c.entity_id == n.c.id),
+            ~sa.exists().where(e.c.source_entity_id == n.c.id),
+            ~sa.exists().where(e.c.target_entity_id == n.c.id),
+        )
+        for part in parts(sorted(set(named) - set(keep))):
+            lost = self._connection.execute(sa.select(n.c.id).where(n.c.id.in_(part), *alone)).scalars().all()
+            vectors += self.bury("entity", n.c.id.in_(lost))
+            self._connection.execute(sa.delete(n).where(n.c.id.in_(lost)))
+            gone.update(lost)
+        self._redescribe(set(named) - gone)
+        return gone, vectors
+
+    def _redescribe(self, entity_ids: Iterable[int]) -> None:
+        n, w = t.graph_entities, t.graph_entity_sources
+        said: dict[int, list[str]] = {}
+        for part in parts(sorted(entity_ids)):
+            rows = sa.select(w.c.entity_id, w.c.summary).where(w.c.entity_id.in_(part)).order_by(w.c.id)
+            for entity_id, summary in self._connection.execute(rows):
+                said.setdefault(entity_id, []).extend([summary] if summary else [])
+        renewed = [{"entity": key, "said": joined_summary(texts)} for key, texts in said.items()]
+        if renewed:
+            renew = sa.update(n).where(n.c.id == sa.bindparam("entity"))
+            self._connection.execute(renew.values(summary=sa.bindparam("said")), renewed)
+
+    def _untold(self, entity_ids: Iterable[int]) -> None:
+        """Delete the communities of these entities, whose summaries tell of what is gone; detection makes them anew."""
+        c, m = t.graph_communities, t.graph_community_members
+        for part in parts(sorted(entity_ids)):
+            theirs = sa.select(m.c.community_id).where(m.c.entity_id.in_(part))
+            self._connection.execute(sa.delete(c).where(c.c.id.in_(theirs)))
 
     def messages(self, namespace: str, ids: Sequence[int]) -> Forgotten:
         """Messages, the summaries that retell them, corrections made of them, and every cached response."""
@@ -114,6 +220,7 @@ class Erasure:
             corrections=deleted["zeph_corrections"],
             cached_responses=deleted["response_cache"] + deleted["model_replies"],
             documents=deleted["documents"],
+            graph_facts=deleted["graph_edges"],
             graph_entities=deleted["graph_entities"],
         )
 
@@ -130,6 +237,10 @@ class Erasure:
         quoted = (z.c.message_id, z.c.target_message_id, z.c.request_message_id)
         corrections = (z.c.namespace == namespace, sa.or_(*(column.in_(ids) for column in quoted)))
         counts["vectors"] += self.bury("correction", *corrections) + self.bury("message", *mine)
+        graph = self.graph_texts(namespace, message_ids=ids)
+        counts["vectors"] += graph.vectors
+        counts["graph_facts"] += graph.facts
+        counts["graph_entities"] += graph.entities
         counts["corrections"] += self._connection.execute(sa.delete(z).where(*corrections)).rowcount
         counts["messages"] += self._connection.execute(sa.delete(m).where(*mine)).rowcount
         return counts

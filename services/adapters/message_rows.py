@@ -199,6 +199,7 @@ class SqlMessageRows(MarkedRows):
         for part in parts(ids):
             mine = (m.c.namespace == namespace, m.c.id.in_(part), m.c.deleted_at.is_(None))
             self._erasure.bury("message", *mine)
+            self._erasure.graph_texts(namespace, message_ids=part)
             deleted += self._connection.execute(
                 sa.update(m).where(*mine).values(deleted_at=self._clock.now())
             ).rowcount

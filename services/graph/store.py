@@ -22,6 +22,11 @@ def block_of(entity_id: int) -> int:
     return entity_id // ENTITIES_PER_BLOCK
 
 
+def entity_text(name: str, summary: str | None) -> str:
+    """What is embedded of an entity."""
+    return f"{name}: {summary}" if summary else name
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A stored entity that has the name looked for; the smaller `alias_id`, the earlier it got that name."""
@@ -41,14 +46,6 @@ class NewEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
-    """A text names an entity and says this of it."""
-
-    entity_id: int
-    summary: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class EntityText:
     """An entity as the embedder sees it."""
 
@@ -65,6 +62,9 @@ class Erased:
     entities: int = 0
     vectors: int = 0
 
+    def __add__(self, other: Erased) -> Erased:
+        return Erased(self.facts + other.facts, self.entities + other.entities, self.vectors + other.vectors)
+
 
 class GraphRows(EmbeddedRows, Protocol):
     """Entities, their aliases, the facts between them, where those come from, and counters.
@@ -73,6 +73,9 @@ class GraphRows(EmbeddedRows, Protocol):
     """
 
     # ---- entities --------------------------------------------------------------------------------------------
+
+    def is_there(self, namespace: str, source: Source) -> bool:
+        """Whether the text is (still) stored in this namespace; what no text says always is."""
 
     def named(self, namespace: str, names: Sequence[str]) -> list[Match]:
         """The entities that have one of these canonical names or aliases, by name and age of the alias."""
@@ -89,17 +92,11 @@ class GraphRows(EmbeddedRows, Protocol):
         One whose (canonical name, type) exists already gives that one's id.
         """
 
-    def mention(self, extractor: str, source: Source, mentions: Sequence[Mention]) -> None:
-        """Note that the text names these entities, and renew their summaries; a repeat changes nothing."""
+    def mention(self, extractor: str, source: Source, said: Sequence[tuple[int, str | None]]) -> None:
+        """Note that the text names these entities just now, and what it says of each; a repeat changes nothing else."""
 
-    def seen(self, ids: Sequence[int]) -> None:
-        """These entities were named just now."""
-
-    def retype(self, entity_id: int, kind: EntityType) -> None:
-        """Say what an entity is, now that it is known."""
-
-    def rename(self, entity_id: int, name: str) -> None:
-        """Show another form of the same name."""
+    def describe(self, changed: Sequence[Entity]) -> None:
+        """Store what is known better by now: display name, type and summary."""
 
     def aliases(self, namespace: str, entity_ids: Sequence[int]) -> list[Alias]:
         """All names of these entities, oldest first."""
@@ -114,16 +111,16 @@ class GraphRows(EmbeddedRows, Protocol):
         """Take names from an entity; how many it had."""
 
     def take_over(self, namespace: str, winner: int, loser: int) -> None:
-        """Give the winner all names, mentions and the community of the loser, and delete the loser with its vectors.
+        """Give the winner all names, mentions and (if it has none) the community of the loser, and delete the loser.
 
-        Its facts are moved by `apply` before; whatever still hangs on the loser is deleted.
+        Its facts are moved by `apply` before; whatever still hangs on the loser goes with it.
         """
 
     def copy_mentions(self, of: int, to: int) -> None:
         """Let an entity be named by every text that names the other one."""
 
-    def unsettle(self, entity_ids: Sequence[int]) -> None:
-        """Let the communities of these entities be summarised anew at the next detection."""
+    def delete_entities(self, namespace: str, ids: Sequence[int]) -> Erased:
+        """Delete entities with their names, facts and (through tombstones) vectors; their communities have changed."""
 
     # ---- facts -----------------------------------------------------------------------------------------------
 
@@ -136,17 +133,21 @@ class GraphRows(EmbeddedRows, Protocol):
         """All facts, past ones too, of these (source, relation, target) and of these (source, relation), by id."""
 
     def edges_of(
-        self, namespace: str, entity_ids: Sequence[int], as_of: AsOf | None, *, limit: int | None = None
+        self,
+        namespace: str,
+        entity_id: int,
+        *,
+        as_of: AsOf | None = None,
+        history: bool = False,
+        limit: int | None = None,
     ) -> list[Edge]:
-        """Facts with one of these at either end, latest `valid_from` first: those active, or those true as of then."""
+        """Facts with the entity at either end, latest `valid_from` first.
 
-    def all_edges_of(
-        self, namespace: str, entity_ids: Sequence[int], *, limit: int | None = None
-    ) -> list[Edge]:
-        """The same, past and retracted ones included."""
+        Those that are active, those that were true as of then, or with `history` all, retracted ones too.
+        """
 
-    def stated_by(self, extractor: str, source: Source) -> set[int]:
-        """The facts that this extractor has read from this text."""
+    def stated_by(self, extractor: str, source: Source) -> dict[int, str]:
+        """The facts that this extractor has read from this text, with the text's words."""
 
     def sources(self, edge_ids: Sequence[int]) -> dict[int, list[EdgeSource]]:
         """Where these facts come from, oldest first."""
@@ -175,6 +176,8 @@ class GraphRows(EmbeddedRows, Protocol):
         """These texts state nothing any more, or nothing that this extractor read from them.
 
         A fact goes with its last source, an entity with its last mention when no fact holds it, except those in `keep`.
+        What stays says what its other texts say. When the texts go (no `extractor`), communities that tell of what is
+        gone go too.
         """
 
     # ---- counters --------------------------------------------------------------------------------------------
@@ -196,11 +199,11 @@ class GraphRows(EmbeddedRows, Protocol):
     def delete_expired(self, namespace: str, *, before: int, limit: int) -> int:
         """Delete facts retired before that time; how many, `limit` at most."""
 
-    def delete_orphans(self, namespace: str, *, before: int, limit: int) -> int:
-        """Delete entities that no fact names, past or present, and that were last seen before that time."""
+    def orphans(self, namespace: str, *, before: int, limit: int) -> list[int]:
+        """Entities that no fact names, past or present, and that were last seen before that time."""
 
-    def delete_excess(self, namespace: str, *, keep: int, limit: int) -> int:
-        """Delete entities beyond `keep`: those with the fewest active facts, then those seen longest ago."""
+    def excess(self, namespace: str, *, keep: int) -> list[int]:
+        """Entities beyond `keep`: those with the fewest active facts, then those seen longest ago."""
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 

@@ -166,6 +166,7 @@ class Forgotten:
     cached_responses: int = 0
     documents: int = 0
     graph_entities: int = 0
+    graph_facts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
