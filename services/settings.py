@@ -212,6 +212,34 @@ class SessionSettings(Section):
     title_max_chars: int = Field(default=60, ge=1, le=1_000, description="Longer titles are cut.")
 
 
+class SpreadingActivationSettings(Section):
+    """[memory.graph.spreading_activation]: ranking facts by activation instead of distance."""
+
+    enabled: bool = Field(default=False, description="Rank by spreading activation.")
+    decay_lambda: float = Field(
+        default=0.85, gt=0, le=1, description="Share of activation that a step passes on."
+    )
+    max_hops: int = Field(default=3, ge=1, le=10, description="Steps that activation spreads.")
+    activation_threshold: float = Field(
+        default=0.1, ge=0, le=1, description="Less activation counts for nothing."
+    )
+    inhibition_threshold: float = Field(
+        default=0.8, ge=0, le=1, description="Entities with this much receive no more."
+    )
+    max_activated_nodes: int = Field(
+        default=50, ge=1, le=10_000, description="Entities kept active after each step."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.activation_threshold >= self.inhibition_threshold:
+            raise ValueError(
+                f"activation_threshold is {self.activation_threshold}: "
+                f"use less than inhibition_threshold, {self.inhibition_threshold}"
+            )
+        return self
+
+
 class GraphSettings(Section):
     """[memory.graph]: entities and their relations."""
 
@@ -243,10 +271,33 @@ class GraphSettings(Section):
         le=1_000_000,
         description="Extractions between two community detections; 0 = never.",
     )
+    community_summary_max_prompt_bytes: int = Field(
+        default=8_192,
+        ge=0,
+        le=1_000_000,
+        description="Size of the question for a community's summary; 0 = no model is asked.",
+    )
+    community_summary_concurrency: int = Field(
+        default=4, ge=1, le=64, description="Summaries of communities asked for at once."
+    )
+    lpa_edge_chunk_size: int = Field(
+        default=10_000,
+        ge=0,
+        le=1_000_000,
+        description="Relations that detection reads at once; 0 = the default, never all.",
+    )
+    temporal_decay_rate: float = Field(
+        default=0.0,
+        ge=0,
+        le=10,
+        allow_inf_nan=False,
+        description="How fast recall loses its liking for recent facts; 0 = it has none.",
+    )
     expired_edge_retention_days: int = Field(
         default=90, ge=0, le=36_500, description="Days for which superseded relations are kept."
     )
     max_entities: int = Field(default=0, ge=0, le=100_000_000, description="Entities to keep; 0 = all.")
+    spreading_activation: SpreadingActivationSettings = Field(default_factory=SpreadingActivationSettings)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -253,9 +253,9 @@ def test_the_generated_file_names_every_setting_and_uncommented_equals_the_defau
     text = default_config_toml()
     assert tomllib.loads(text) == {
         "memory": {
-            name: {}
-            for name in ("semantic", "documents", "routing", "eviction", "sessions", "graph", "corrections")
-        },
+            name: {} for name in ("semantic", "documents", "routing", "eviction", "sessions", "corrections")
+        }
+        | {"graph": {"spreading_activation": {}}},
         "embedding": {},
         "llm": {},
         "jobs": {},
