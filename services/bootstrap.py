@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from services.documents.service import IngestionPipeline
     from services.embedding.spaces import VectorSpaces
     from services.embedding.upkeep import VectorUpkeep
+    from services.graph.communities import Communities
+    from services.graph.recall import GraphRecall
     from services.memory.eviction import MessageEviction
     from services.memory.recall import Recall
     from services.memory.service import SemanticMemory
@@ -436,6 +438,35 @@ class Container:
         from services.memory.vector_transfer import VectorTransfer
 
         return MemorySnapshot(self.database, VectorTransfer(self.database, self.spaces))
+
+    # ---- graph -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def graph_recall(self) -> GraphRecall:
+        """Finds facts around what a question names."""
+        from services.graph.ranking import Activation
+        from services.graph.recall import GraphRecall, GraphRecallConfig
+
+        graph = self.settings.memory.graph
+        spreading = graph.spreading_activation
+        activation = Activation(**spreading.model_dump(exclude={"enabled"})) if spreading.enabled else None
+        config = GraphRecallConfig(graph.recall_limit, graph.max_hops, graph.temporal_decay_rate, activation)
+        return GraphRecall(self.database, self.clock, config)
+
+    @cached_property
+    def communities(self) -> Communities:
+        """Finds and describes what hangs together in the graph."""
+        from services.graph.communities import DEFAULT_PAGE, Communities, CommunityLimits
+
+        graph, llm = self.settings.memory.graph, self.settings.llm
+        limits = CommunityLimits(
+            page=graph.lpa_edge_chunk_size or DEFAULT_PAGE,
+            prompt_bytes=graph.community_summary_max_prompt_bytes,
+            concurrency=graph.community_summary_concurrency,
+            timeout_seconds=llm.timeout_secs,
+            redact=self.settings.memory.redact_credentials,
+        )
+        return Communities(self.database, self.language_model, self.clock, limits)
 
     # ---- documents -------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from services.adapters.community_rows import SqlCommunityRows
 from services.adapters.correction_rows import SqlCorrectionRows
 from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.eviction_rows import SqlEvictionRows
+from services.adapters.graph_reading import SqlGraphReading
 from services.adapters.graph_rows import SqlGraphRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
@@ -96,6 +97,11 @@ class Unit:
     def eviction(self) -> SqlEvictionRows:
         """Which messages may go."""
         return SqlEvictionRows(self._connection)
+
+    @cached_property
+    def graph_reading(self) -> SqlGraphReading:
+        """The graph as recall reads it."""
+        return SqlGraphReading(self._connection, self._clock)
 
     @cached_property
     def graph(self) -> SqlGraphRows:
