@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
 _INDENTED = re.compile(r"(?:\A|\n[ \t]*\n)((?:(?: {4}|\t)[^\n]*(?:\n|\Z))+)")
 # Lines that people paste and do not write.
 _PASTED = re.compile(
@@ -34,7 +36,7 @@ _URL = re.compile(r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'）】」]+", 
 def prose(text: str) -> str:
     """The text without fenced and indented code, pasted lines and addresses; perhaps nothing is left."""
     text = _FENCE.sub("\n", text.replace("\r\n", "\n").replace("\r", "\n"))
-    text = _INDENTED.sub("\n\n", text)
+    text = _INDENTED.sub("\n\n", text.lstrip("\n"))
     text = _PASTED.sub("", text)
     return _URL.sub(" ", text).strip()
 
