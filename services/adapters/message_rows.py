@@ -14,6 +14,7 @@ from sqlalchemy.dialects.sqlite import insert
 from services import errors
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
+from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP
 from services.adapters.tables import conversations as c
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
@@ -45,7 +46,7 @@ _BM25 = "bm25(messages_fts, 2.0, 1.0, 0.4, 0.0)"
 _MINE = sa.select(c.c.id).where(c.c.namespace == sa.bindparam("namespace"))
 _LATEST = _MINE.order_by(c.c.id.desc()).limit(1)
 _BY_ID = _MINE.where(c.c.id == sa.bindparam("name"))
-_INSERT = sa.insert(m).returning(m.c.id, sort_by_parameter_order=True)
+_INSERT = sa.insert(m).returning(m.c.id)
 _BY_KEY = _MINE.where(c.c.key == sa.bindparam("name"))
 
 
@@ -125,9 +126,40 @@ class SqlMessageRows(MarkedRows):
             raise errors.NotFound(f"namespace {namespace} has no conversation {conversation_id}")
         now = self._clock.now()
         rows = [_row(namespace, conversation_id, message, now) for message in messages]
-        return (
-            [MessageId(found) for found in self._connection.execute(_INSERT, rows).scalars()] if rows else []
+        if len(rows) < 2:
+            return [
+                MessageId(found) for row in rows for found in self._connection.execute(_INSERT, row).scalars()
+            ]
+        self._introduce(namespace, conversation_id, rows)
+        self._connection.execute(sa.insert(m), rows)
+        # Ids only grow, and nobody else writes meanwhile.
+        last = int(self._connection.execute(sa.select(sa.func.max(m.c.id))).scalar_one())
+        return [MessageId(found) for found in range(last - len(rows) + 1, last + 1)]
+
+    def _introduce(self, namespace: str, conversation_id: int, rows: list[dict[str, Any]]) -> None:
+        """Give new rows what is around them, as the triggers would, and tell the message before them."""
+        begins = sa.func.substr(sa.func.coalesce(m.c.segmented, m.c.content), 1, AROUND_CHARACTERS)
+        mine = (m.c.namespace == namespace, m.c.conversation_id == conversation_id, m.c.deleted_at.is_(None))
+        newest = (
+            sa.select(m.c.id, m.c.created_at, begins.label("begins")).where(*mine).order_by(m.c.id.desc())
         )
+        before = self._connection.execute(newest.limit(1)).first()
+        texts = ["" if before is None else before.begins]
+        texts += [(row["segmented"] or row["content"])[:AROUND_CHARACTERS] for row in rows]
+        times = [None if before is None else before.created_at, *(row["created_at"] for row in rows)]
+
+        def text(of: int, at: int) -> str:
+            """What a message shows to its neighbour, if both are of one session."""
+            one, other = (times[number] if number < len(times) else None for number in (of, at))
+            near = one is not None and other is not None and abs(one - other) <= SESSION_GAP
+            return texts[of] if near else ""
+
+        for at, row in enumerate(rows, start=1):
+            row["around"] = f"{text(at - 1, at)}\n{text(at + 1, at)}"
+        if before is not None:
+            # It was the last one, so nothing follows its line feed yet.
+            told = sa.update(m).where(m.c.id == before.id).values(around=m.c.around + text(1, 0))
+            self._connection.execute(told)
 
     def get(self, namespace: str, ids: Sequence[MessageId]) -> dict[MessageId, Message]:
         """See MessageRows."""

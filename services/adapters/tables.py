@@ -81,7 +81,8 @@ messages = Table(
     Column("origin", Text, nullable=False, server_default=text("'user'")),
     Column("content", Text, nullable=False),
     Column("segmented", Text),
-    # The beginnings of the messages before and after it in its session, kept by triggers alone.
+    # The beginnings of the messages before and after it in its session, each followed or preceded by a line feed.
+    # Triggers keep it; many rows that are added together bring theirs.
     Column("around", Text, nullable=False, server_default=text("''")),
     Column("scope", Text, nullable=False),
     Column("parts", Text, nullable=False, server_default=text("'[]'")),
@@ -656,10 +657,10 @@ periodic_runs = Table(
 )
 
 
-# Messages further apart than this belong to different sessions.
+# Messages further apart than this, in microseconds, belong to different sessions.
 SESSION_GAP = 3_600 * 1_000_000
 # How much of a neighbour is indexed with a message: a short answer whole, of a long one what it begins with.
-_AROUND_CHARACTERS = 300
+AROUND_CHARACTERS = 300
 _MONTHS = "January  February March    April    May      June     July     August   SeptemberOctober  November December"
 
 
@@ -705,26 +706,31 @@ def _full_text(
     )
 
 
-def _refresh_around(row: str, *, itself: bool) -> str:
-    """SQL that sets `messages.around` of the neighbours of a row that came, changed or went, and of the row itself."""
+def _refresh_around(row: str, *, added: bool) -> str:
+    """SQL that sets `messages.around` of the neighbours of a row that came, changed or went.
+
+    An added row gets its own as well; if it brings one, whoever writes it tells the neighbours too, which is much
+    cheaper for many rows at once.
+    """
 
     def neighbour(of: str, order: str, sign: str) -> str:
         same = f"s.namespace = {of}namespace AND s.conversation_id = {of}conversation_id AND s.deleted_at IS NULL"
         return f"(SELECT s.id FROM messages AS s WHERE {same} AND s.id {sign} {of}id ORDER BY s.id {order} LIMIT 1)"  # noqa: S608
 
     def text_of(order: str, sign: str) -> str:
-        begins = f"substr(coalesce(n.segmented, n.content), 1, {_AROUND_CHARACTERS})"
+        begins = f"substr(coalesce(n.segmented, n.content), 1, {AROUND_CHARACTERS})"
         near = f"abs(n.created_at - messages.created_at) <= {SESSION_GAP}"
         found = neighbour("messages.", order, sign)
         return f"coalesce((SELECT {begins} FROM messages AS n WHERE n.id = {found} AND {near}), '')"  # noqa: S608
 
-    ids = [neighbour(row, "DESC", "<"), neighbour(row, "ASC", ">"), *([f"{row}id"] if itself else [])]
+    ids = [neighbour(row, "DESC", "<"), neighbour(row, "ASC", ">"), *([f"{row}id"] if added else [])]
     both = f"{text_of('DESC', '<')} || char(10) || {text_of('ASC', '>')}"
-    return f"UPDATE messages SET around = {both} WHERE id IN ({', '.join(ids)});"  # noqa: S608
+    bare = f" AND {row}around = ''" if added else ""
+    return f"UPDATE messages SET around = {both} WHERE id IN ({', '.join(ids)}){bare};"  # noqa: S608
 
 
 def _around_trigger(name: str, event: str, row: str) -> str:
-    return f"CREATE TRIGGER {name} AFTER {event} ON messages BEGIN {_refresh_around(row, itself=False)} END"
+    return f"CREATE TRIGGER {name} AFTER {event} ON messages BEGIN {_refresh_around(row, added=False)} END"
 
 
 _AROUND_SQL = (
@@ -779,7 +785,7 @@ FULL_TEXT_SQL = (
         "messages",
         ("who", "content", "around", "scope"),
         "content",
-        once_added=_refresh_around("new.", itself=True),
+        once_added=_refresh_around("new.", added=True),
     ),
     *_AROUND_SQL,
     *_full_text("summaries_fts", "summaries", ("content", "scope"), "content"),

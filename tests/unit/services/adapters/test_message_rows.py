@@ -74,6 +74,32 @@ def test_ids_grow_and_are_never_used_again(messages, talk):
     assert third > second
 
 
+def test_many_added_at_once_know_their_neighbours_as_if_they_came_one_by_one(messages):
+    texts = ["Where is it?", "In Brno. " * 60, "雨が降る", "", "two\nlines", "Fine.", "x" * 301]
+    minutes = [0, 30, 95, 200, 201, 100, 160]
+    news = [
+        NewMessage(Role.USER, text, speaker=speaker, created_at=minute * 60_000_000)
+        for text, minute, speaker in zip(
+            texts * 2, minutes + [m + 50 for m in minutes], "AB" * 7, strict=True
+        )
+    ]
+
+    def around(sizes, *, deleted_after=None):
+        talk, left = messages.create_conversation("default"), list(news)
+        for size in sizes:
+            made = messages.add("default", talk, [left.pop(0) for _ in range(size)])
+            if len(news) - len(left) == deleted_after:
+                messages.soft_delete("default", made[-1:])
+        wanted = f"SELECT around FROM messages WHERE conversation_id = {talk} ORDER BY id"
+        return messages._connection.exec_driver_sql(wanted).scalars().all()
+
+    assert around((14,)) == around((3, 11)) == around((1,) * 14)
+    assert around((6, 8), deleted_after=6) == around((1,) * 14, deleted_after=6)
+    messages._connection.exec_driver_sql(
+        "INSERT INTO messages_fts(messages_fts, rank) VALUES ('integrity-check', 1)"
+    )
+
+
 def test_a_message_needs_a_conversation_of_its_namespace(messages, talk):
     for namespace, conversation in (("default", 99), ("alice", talk)):
         with pytest.raises(errors.NotFound):
