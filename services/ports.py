@@ -137,6 +137,10 @@ class ScoredPoint:
     score: float
     payload: Mapping[str, PayloadValue]
 
+    def reaches(self, threshold: float) -> bool:
+        """Whether the score is at least that, to a millionth: float32 arithmetic is no more exact in any store."""
+        return self.score >= threshold - 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:

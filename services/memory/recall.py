@@ -227,7 +227,7 @@ class Recall:
             )
             best: dict[MessageId, float] = {}
             for point in points:
-                if point.score >= self._config.similarity_floor:
+                if point.reaches(self._config.similarity_floor):
                     # The best window of a message counts, and points come best first.
                     best.setdefault(MessageId(int(point.payload["message_id"])), point.score)
             with self._database.read() as unit:

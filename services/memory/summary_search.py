@@ -137,7 +137,7 @@ class SummarySearch:
         )
         scores: dict[int, float] = {}
         for hit in found:
-            if hit.score >= floor:
+            if hit.reaches(floor):
                 # Hits come best first, so that the best window counts.
                 scores.setdefault(int(hit.payload[field]), hit.score)
         return scores

@@ -135,7 +135,7 @@ class SummaryVectors:
         hits = self._spaces.store.search(
             space.collection.physical, namespace, vector, limit=_NEIGHBOURS, where=older
         )
-        close = [int(hit.payload["key_fact_id"]) for hit in hits if hit.score >= self._duplicate_similarity]
+        close = [int(hit.payload["key_fact_id"]) for hit in hits if hit.reaches(self._duplicate_similarity)]
         # A vector outlives its row for a moment, and what nobody can read is not known.
         with self._database.read() as unit:
             return [fact.fact for fact in unit.key_facts.get(namespace, close).values()]

@@ -262,6 +262,19 @@ def test_the_best_come_first_and_ties_are_ordered_by_id(store):
     assert ids(search(store, 1, 0, 0, 0)) == [4, *sorted(numbers)]
 
 
+@pytest.mark.parametrize("similarity", [1.0, 0.95, 0.85, 0.7])
+def test_a_similarity_reaches_the_threshold_it_equals_in_every_store_case_rank_03(store, similarity):
+    rng = np.random.default_rng(7)
+    reached = []
+    for number in range(1, 41):
+        first, second = np.linalg.qr(rng.normal(size=(DIMENSION, 2)))[0].T
+        store.upsert(NAME, "a", [point(number, *first)])
+        query = similarity * first + (1 - similarity**2) ** 0.5 * second
+        hit = next(hit for hit in search(store, *query, limit=100) if hit.id == pid(number))
+        reached.append((hit.reaches(similarity), hit.reaches(similarity + 1e-4)))
+    assert set(reached) == {(True, False)}
+
+
 @pytest.mark.parametrize(("limit", "found"), [(-5, 1), (0, 1), (1, 1), (3, 3), (10**9, 30)])
 def test_limits_are_clamped(store, limit, found):
     store.upsert(NAME, "a", [point(i, 1, i, 0, 0) for i in range(1, 31)])

@@ -78,6 +78,7 @@ def test_a_bad_line_is_named_and_the_rest_goes_on(container, line, reason):
 
 
 def test_split_pairs_are_joined_lone_halves_replaced_and_nuls_counted(container):
+    """Cases unicode-01 and unicode-03."""
     report = run(
         container,
         b'{"role": "user", "content": "cut emoji \\ud83d"}',
