@@ -17,6 +17,7 @@ from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.eviction_rows import SqlEvictionRows
 from services.adapters.graph_reading import SqlGraphReading
 from services.adapters.graph_rows import SqlGraphRows
+from services.adapters.graph_texts import SqlTextRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
 from services.adapters.reply_rows import SqlReplyRows
@@ -107,6 +108,11 @@ class Unit:
     def graph(self) -> SqlGraphRows:
         """Entities and facts."""
         return SqlGraphRows(self._connection, self._clock)
+
+    @cached_property
+    def texts(self) -> SqlTextRows:
+        """Messages and chunks, as extraction sees them."""
+        return SqlTextRows(self._connection)
 
     @cached_property
     def communities(self) -> SqlCommunityRows:

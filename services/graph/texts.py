@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from enum import StrEnum
+from typing import Protocol
 
+from services.graph.communities import CommunityUnit
 from services.graph.models import Source
 from services.graph.store import GraphUnit
 
-TextKind = Literal["messages", "chunks"]
+# Messages before one that help to understand it.
+CONTEXT_MESSAGES = 4
+
+
+class TextKind(StrEnum):
+    """What a text is; the value is its field in the payload of a job."""
+
+    MESSAGES = "messages"
+    CHUNKS = "chunks"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text as an extractor gets it: prose, cut to size.
+    """A text as it is stored, or (`prose`, cut to size) as an extractor gets it.
 
     `context` are the user's messages before a message, oldest first, or title and headings above a chunk. `said_at` is
     microseconds. Either `message_id` or `chunk_id` is set, or neither for a text that is not stored.
@@ -28,50 +38,44 @@ class Reading:
     message_id: int | None = None
     chunk_id: int | None = None
 
+    @property
+    def text_id(self) -> int:
+        """The id of the message or chunk, 0 for a text that is not stored."""
+        return self.message_id or self.chunk_id or 0
+
     def source(self, job_id: int | None) -> Source:
         """Where facts of this text come from."""
         return Source(self.said_at, self.message_id, self.chunk_id, job_id)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredText:
-    """A message or a chunk as it is stored. `readable` is False for what states nothing: tool calls, hidden texts."""
-
-    id: int
-    content: str
-    said_at: int
-    speaker: str | None = None
-    context: tuple[str, ...] = ()
-    readable: bool = True
-
-
 class TextRows(Protocol):
-    """The columns of messages and chunks that say which extractor has read them.
+    """Messages and chunks as extraction sees them: what they say, and which extractor has read them.
 
-    `replacing` is an extractor whose reading counts as none. No method sees another namespace's rows.
+    Of messages only those of users in prose that are not deleted, hidden or made of tool calls. `replacing` is an
+    extractor whose reading counts as none. No method sees another namespace's rows.
     """
 
     def unread(
         self, kind: TextKind, namespace: str, ids: Sequence[int], *, replacing: str | None = None
-    ) -> list[StoredText]:
-        """Those of the texts that exist and that nobody has read, oldest first."""
+    ) -> list[Reading]:
+        """Those of these texts that nobody has read, oldest first, messages with up to four earlier ones each."""
 
     def next_unread(
         self, kind: TextKind, namespace: str, *, after: int, limit: int, replacing: str | None = None
     ) -> list[int]:
-        """A page of ids behind `after` of what is to be read: users' messages that are not deleted or hidden.
+        """A page of ids behind `after` of what is to be read, in order.
 
         Of chunks only those that `replacing` has read: which others are wanted, their ingestion says.
         """
 
     def count_unread(self, namespace: str, *, replacing: str | None = None) -> int:
-        """How many messages and chunks `next_unread` would give."""
+        """How many messages and chunks `next_unread` gives in all."""
 
     def of_document(self, namespace: str, document_id: int) -> list[int]:
         """The chunks of a document that nobody has read, in order."""
 
     def of_conversation(self, namespace: str, conversation_id: int) -> list[int]:
-        """The users' messages of a conversation that are not deleted or hidden, oldest first."""
+        """The messages of a conversation, read or not, oldest first."""
 
     def mark(
         self, kind: TextKind, namespace: str, text_id: int, extractor: str, *, replacing: str | None = None
@@ -79,7 +83,7 @@ class TextRows(Protocol):
         """Note who has read it; False when it is gone or somebody else has read it by now."""
 
 
-class ExtractionUnit(GraphUnit, Protocol):
+class ExtractionUnit(GraphUnit, CommunityUnit, Protocol):
     """A unit of work that reaches the graph and the texts."""
 
     @property

@@ -1,0 +1,302 @@
+"""Texts into the graph, through the job ledger: one job reads a few messages or chunks, each stored when it is read.
+
+A text that was read is marked in the transaction that stores what was found, also when that is nothing; so whatever dies
+is run again and reads the rest. What could not be read stays unmarked, and a backfill finds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
+
+from services import errors
+from services.graph.communities import assign_new, refresh_job_if_due
+from services.graph.gate import Limits, admitted
+from services.graph.llm_extraction import Found, is_hopeless
+from services.graph.local_extraction import KnownName, candidate_names
+from services.graph.local_extraction import extract as extract_locally
+from services.graph.models import LOCAL_EXTRACTOR, Extraction, StoredExtraction
+from services.graph.names import canonical
+from services.graph.prompt import MAX_TEXT_BYTES
+from services.graph.prose import prose, within
+from services.graph.service import GraphStore
+from services.graph.store import GraphUnit
+from services.graph.texts import ExtractionDatabase, ExtractionUnit, Reading, TextKind
+from services.ids import content_hash
+from services.jobs.models import BACKFILL_GRAPH, EXTRACT_GRAPH, NewJob
+from services.jobs.run import JobRun
+from services.language.prompts import redacted
+
+log = logging.getLogger(__name__)
+
+# One job reads so many texts: few enough to share the work, many enough that the ledger stays short.
+TEXTS_PER_JOB = 50
+# Behind what agents wait for.
+_BACKFILL_PRIORITY = 7
+# What one text can do to a model, and what no other text suffers from.
+_ITS_OWN_FAULT = (errors.ReplyUnusable, errors.ModelTimeout, errors.ModelRejected)
+
+
+class Extractor(Protocol):
+    """Reads one text; `label` stands beside everything it found."""
+
+    @property
+    def label(self) -> str:
+        """`local`, or `llm:` and the model."""
+
+    def extract(self, reading: Reading, *, namespace: str) -> Found:
+        """What the text states, not yet admitted. Raises what a language model raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionConfig:
+    """What is kept of a text, and how many extractions bring a refresh of the communities (0: none)."""
+
+    limits: Limits = field(default_factory=Limits)
+    refresh_interval: int = 100
+    redact: bool = True
+
+
+class LocalExtractor:
+    """Reads texts without a language model, with the names that are stored already."""
+
+    label = LOCAL_EXTRACTOR
+
+    def __init__(self, database: ExtractionDatabase, *, typed_relations: bool = False) -> None:
+        self._database = database
+        self._typed = typed_relations
+
+    def extract(self, reading: Reading, *, namespace: str) -> Found:
+        """See Extractor."""
+        with self._database.read() as unit:
+            matches = unit.graph.named(namespace, candidate_names(reading.text))
+        known: dict[str, KnownName] = {}
+        for match in matches:
+            known.setdefault(match.name, KnownName(match.entity.name, match.entity.type))
+        return Found(extract_locally(reading, known=known, typed_relations=self._typed))
+
+
+class GraphExtraction:
+    """Has texts read for the graph."""
+
+    def __init__(
+        self,
+        database: ExtractionDatabase,
+        store: GraphStore,
+        extractor: Extractor,
+        config: ExtractionConfig | None = None,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._extractor = extractor
+        self._config = config or ExtractionConfig()
+
+    # ---- for callers -----------------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """Who reads: `local`, or `llm:` and the model."""
+        return self._extractor.label
+
+    def preview(self, text: str, *, namespace: str, said_at: int, speaker: str | None = None) -> Extraction:
+        """What would be stored if somebody said this; nothing is. Raises what the model raises."""
+        found = self._read(Reading(text, said_at, speaker), namespace)
+        with self._database.write() as unit:
+            _forget_replies(unit, namespace, found)
+        return found.extraction
+
+    def submit(self, namespace: str, message_ids: Sequence[int]) -> list[int]:
+        """Have these messages read that nobody has read yet; the jobs' ids. Raises BackPressure."""
+        with self._database.write() as unit:
+            return unit.jobs.enqueue(message_jobs(namespace, message_ids))
+
+    def submit_conversation(self, namespace: str, conversation_id: int) -> list[int]:
+        """Have the messages of a conversation read that nobody has read yet; the jobs' ids. Raises BackPressure."""
+        with self._database.write() as unit:
+            ids = unit.texts.of_conversation(namespace, conversation_id)
+            wanted = [reading.text_id for reading in unit.texts.unread(TextKind.MESSAGES, namespace, ids)]
+            return unit.jobs.enqueue(message_jobs(namespace, wanted))
+
+    def submit_backfill(
+        self, namespace: str, *, limit: int | None = None, replace_local: bool = False
+    ) -> int:
+        """Have every message read that nobody has read yet, oldest first, `limit` at most; the job's id.
+
+        `replace_local`: those, and chunks, that only the local extractor has read are read again, and what it found in
+        them goes. Raises BackPressure, and InputError when the local extractor is the one to read them.
+        """
+        self._replacing(replace_local=replace_local)
+        payload = {"limit": limit, "replace_local": replace_local}
+        key = f"{limit}/{replace_local}"
+        with self._database.write() as unit:
+            return unit.jobs.enqueue([NewJob(BACKFILL_GRAPH, payload, namespace, key)])[0]
+
+    def waiting(self, namespace: str, *, replace_local: bool = False) -> int:
+        """How many texts such a backfill would have read."""
+        with self._database.read() as unit:
+            replacing = self._replacing(replace_local=replace_local)
+            return unit.texts.count_unread(namespace, replacing=replacing)
+
+    def enqueue_document(
+        self, unit: ExtractionUnit, namespace: str, document_id: int, parent: int | None
+    ) -> None:
+        """Enqueue, in this unit, the jobs that read the chunks of a document that nobody has read yet."""
+        ids = unit.texts.of_document(namespace, document_id)
+        unit.jobs.enqueue(_jobs(TextKind.CHUNKS, namespace, ids, parent=parent))
+
+    # ---- for workers -----------------------------------------------------------------------------------------
+
+    def extract(self, run: JobRun) -> None:
+        """Read the job's texts. One that spoils the call for itself alone gets a job of its own, to be retried alone."""
+        namespace, replacing = run.job.namespace, run.payload.get("replacing")
+        kind = next(kind for kind in TextKind if kind in run.payload)
+        with self._database.read() as unit:
+            readings = unit.texts.unread(kind, namespace, run.payload[kind], replacing=replacing)
+        alone = len(run.payload[kind]) == 1
+        counts: Counter[str] = Counter()
+        for reading in readings:
+            run.checkpoint()
+            try:
+                counts += self._extract_one(run, kind, reading, replacing)
+            except _ITS_OWN_FAULT as error:
+                self._store.count(namespace, extraction_failures=1)
+                if alone or is_hopeless(error):
+                    raise
+                log.warning("text_waits_alone %s=%d reason=%s", kind, reading.text_id, error)
+                self._set_apart(run, kind, reading.text_id, replacing)
+                counts["set_apart"] += 1
+        with self._database.write(durable=False) as unit:
+            run.finish(unit, dict(counts))
+
+    def backfill(self, run: JobRun) -> None:
+        """Enqueue a job for every 50 texts that nobody has read, oldest first; done when they are."""
+        namespace, limit = run.job.namespace, run.payload["limit"]
+        replacing = self._replacing(replace_local=run.payload["replace_local"])
+        left = limit if limit is not None else 2**63
+        for kind in TextKind:
+            after = 0
+            while left > 0:
+                run.checkpoint()
+                with self._database.write() as unit:
+                    page = min(TEXTS_PER_JOB, left)
+                    ids = unit.texts.next_unread(
+                        kind, namespace, after=after, limit=page, replacing=replacing
+                    )
+                    unit.jobs.enqueue(_jobs(kind, namespace, ids, parent=run.job.id, replacing=replacing))
+                if not ids:
+                    break
+                after, left = ids[-1], left - len(ids)
+        with self._database.write() as unit:
+            run.wait_for_children(unit)
+
+    # ---- steps -----------------------------------------------------------------------------------------------
+
+    def _extract_one(
+        self, run: JobRun, kind: TextKind, reading: Reading, replacing: str | None
+    ) -> Counter[str]:
+        namespace = run.job.namespace
+        found = self._read(reading, namespace)
+
+        def also(stored_in: GraphUnit, stored: StoredExtraction) -> None:
+            # One database hands out all units.
+            unit = cast("ExtractionUnit", stored_in)
+            if not unit.texts.mark(kind, namespace, reading.text_id, self.label, replacing=replacing):
+                raise _ReadByOthers
+            _forget_replies(unit, namespace, found)
+            unit.graph.count(namespace, dict(found.extraction.dropped))
+            assign_new(unit, namespace, stored.created_ids)
+            due = refresh_job_if_due(unit, namespace, self._config.refresh_interval)
+            unit.jobs.enqueue([due] if due else [])
+
+        try:
+            stored = self._store.store(namespace, found.extraction, reading.source(run.job.id), also=also)
+        except _ReadByOthers:
+            return Counter(gone=1)
+        return Counter(
+            texts=1,
+            entities=len(stored.entity_ids),
+            edges=len(stored.edge_ids),
+            prompt_tokens=found.prompt_tokens,
+            completion_tokens=found.completion_tokens,
+        )
+
+    def _read(self, reading: Reading, namespace: str) -> Found:
+        """What may be stored of a text; nothing of one without prose, and then nobody is asked."""
+        prepared = _prepared(reading, redact=self._config.redact)
+        if not prepared.text:
+            return Found(Extraction(self.label))
+        found = self._extractor.extract(prepared, namespace=namespace)
+        extraction = found.extraction
+        listed = {canonical(entity.name) for entity in extraction.entities}
+        ends = {canonical(name) for edge in extraction.edges for name in (edge.source, edge.target)}
+        with self._database.read() as unit:
+            known = {match.name for match in unit.graph.named(namespace, sorted(ends - listed))}
+        return replace(found, extraction=admitted(extraction, self._config.limits, known=known))
+
+    def _set_apart(self, run: JobRun, kind: TextKind, text_id: int, replacing: str | None) -> None:
+        job = _jobs(kind, run.job.namespace, [text_id], parent=run.job.parent_id, replacing=replacing)
+        with self._database.write() as unit:
+            unit.jobs.enqueue(job)
+
+    def _replacing(self, *, replace_local: bool) -> str | None:
+        if not replace_local:
+            return None
+        if self.label == LOCAL_EXTRACTOR:
+            raise errors.InputError(
+                'no language model is configured to read better than the local extractor: set llm.provider = "openai" '
+                "with llm.base_url and llm.model"
+            )
+        return LOCAL_EXTRACTOR
+
+
+class _ReadByOthers(Exception):
+    """The text is gone, or another worker has stored it."""
+
+
+def message_jobs(namespace: str, ids: Sequence[int]) -> list[NewJob]:
+    """The jobs that read these messages."""
+    return _jobs(TextKind.MESSAGES, namespace, ids)
+
+
+def _jobs(
+    kind: TextKind,
+    namespace: str,
+    ids: Sequence[int],
+    *,
+    parent: int | None = None,
+    replacing: str | None = None,
+) -> list[NewJob]:
+    listed = sorted(set(ids))
+    parts = [listed[at : at + TEXTS_PER_JOB] for at in range(0, len(listed), TEXTS_PER_JOB)]
+    return [_job(kind, namespace, part, parent, replacing) for part in parts]
+
+
+def _job(kind: TextKind, namespace: str, ids: list[int], parent: int | None, replacing: str | None) -> NewJob:
+    payload: dict[str, Any] = {kind.value: ids}
+    name = str(ids[0]) if len(ids) == 1 else content_hash(repr(ids))
+    key = f"{kind}/{name}"
+    if replacing is not None:
+        payload["replacing"] = replacing
+        key += f"/{replacing}"
+    if parent is None:
+        return NewJob(EXTRACT_GRAPH, payload, namespace, key)
+    # A batch waits for its own children: a live job of somebody else would not be one.
+    return NewJob(EXTRACT_GRAPH, payload, namespace, f"{parent}/{key}", parent, _BACKFILL_PRIORITY)
+
+
+def _prepared(reading: Reading, *, redact: bool) -> Reading:
+    """The prose of a text and of what stands before it, without secrets, cut to size."""
+
+    def shown(text: str) -> str:
+        return within(prose(redacted(text) if redact else text), MAX_TEXT_BYTES)
+
+    context = tuple(filter(None, map(shown, reading.context)))
+    return replace(reading, text=shown(reading.text), context=context)
+
+
+def _forget_replies(unit: ExtractionUnit, namespace: str, found: Found) -> None:
+    for key in found.reply_keys:
+        unit.replies.forget(namespace, key)
