@@ -189,6 +189,14 @@ class FallibleStore(InMemoryVectorStore):
         self._answer()
         return super().search(*args, **options)
 
+    def scroll(self, *args: Any, **options: Any) -> Any:
+        self._answer()
+        return super().scroll(*args, **options)
+
+    def count(self, *args: Any, **options: Any) -> int:
+        self._answer()
+        return super().count(*args, **options)
+
     def healthy(self) -> bool:
         return not self.down
 
@@ -208,3 +216,12 @@ class Bells:
         if self.away:
             raise errors.TransientError("the broker does not answer")
         self.rung.append((queue, task, job_id))
+
+
+# ---- health ----------------------------------------------------------------------------------------------------
+
+
+def assert_healthy(container: Container) -> None:
+    """Everything stored is as it should be: what `zeph doctor` looks at, all of it."""
+    report = container.doctor.examine()
+    assert report.healthy, report

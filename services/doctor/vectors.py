@@ -33,12 +33,12 @@ class DriftCheck:
                 named = examples.setdefault((code, place), [])
                 named += [f"{drift.namespace}/{each}" for each in ids[: EXAMPLES - len(named)]]
         for code, counter, what, remedy in (
-            (_LOST, lost, "rows whose vectors are missing or belong to others", "embeds them again, by jobs"),
+            (_LOST, lost, "rows whose vectors are missing or belong to others", "has them embedded again"),
             (
                 _STRAY,
                 stray,
                 "vectors without a row, or in another namespace than it",
-                "removes them, by a job",
+                "removes them",
             ),
         ):
             for place, count in sorted(counter.items()):
@@ -52,7 +52,7 @@ class DriftCheck:
         for drift in self._upkeep().drift():
             if drift.collection.physical == finding.where:
                 self._upkeep().mend(drift)
-        return "accepted jobs"
+        return "done"
 
 
 class MissingCheck:
@@ -68,17 +68,17 @@ class MissingCheck:
 
     def find(self) -> Iterable[Finding]:
         """See Check."""
-        queueable: Counter[str] = Counter()
-        hopeless: Counter[str] = Counter()
-        for name, job in self._upkeep().unqueued():
-            (hopeless if job is None else queueable)[name] += 1
-        for name, count in sorted(queueable.items()):
-            what = "groups of rows that lack vectors, and no job is to make them"
-            yield Finding("vector_missing", name, what, count, repairable=True, remedy="accepts the jobs")
-        for name, count in sorted(hopeless.items()):
-            what = "groups of rows that lack vectors, and the collection was made by another embedder"
-            remedy = f"`zeph collections reembed {name}`, or restore [embedding]"
-            yield Finding("vector_other_embedder", name, what, count, remedy=remedy)
+        waiting: dict[tuple[str, bool], list[str]] = {}
+        for name, job, possible in self._upkeep().unqueued():
+            waiting.setdefault((name, possible), []).append(f"{job.namespace}/{job.dedupe_key}")
+        for (name, possible), groups in waiting.items():
+            code, why = "vector_missing", "no job is to make them"
+            remedy = "accepts the jobs"
+            if not possible:
+                code, why = "vector_other_embedder", "the collection was made by another embedder"
+                remedy = f"`zeph collections reembed {name}`, or restore [embedding]"
+            what, examples = f"groups of rows that lack vectors, and {why}", tuple(groups[:EXAMPLES])
+            yield Finding(code, name, what, len(groups), examples, repairable=possible, remedy=remedy)
         for collection, count in self._upkeep().strangers():
             what = "vectors in namespaces of which nothing else is known"
             remedy = f"`zeph collections reembed {collection.name}` makes a collection without them"
@@ -86,7 +86,7 @@ class MissingCheck:
 
     def repair(self, finding: Finding) -> str:
         """See Check."""
-        jobs = [job for name, job in self._upkeep().unqueued() if name == finding.where and job is not None]
+        jobs = [job for name, job, _ in self._upkeep().unqueued() if name == finding.where]
         for start in range(0, len(jobs), _PER_UNIT):
             with self._database().write() as unit:
                 unit.jobs.enqueue(jobs[start : start + _PER_UNIT])

@@ -38,7 +38,7 @@ class VectorOwner:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How vectors differ from rows in one collection and namespace: rows whose vectors are lost, points to remove."""
+    """How vectors differ from rows in one collection and namespace: rows that lack theirs, points to remove."""
 
     collection: Collection
     namespace: str
@@ -147,20 +147,16 @@ class VectorUpkeep:
                     yield Drift(collection, namespace, tuple(sorted(lost)), tuple(sorted(stray)))
 
     def mend(self, drift: Drift) -> None:
-        """Have lost vectors made again and stray ones removed, by jobs."""
-        owner, namespace, physical = (
-            self._owner(drift.collection.name),
-            drift.namespace,
-            drift.collection.physical,
-        )
+        """Remove stray vectors, and forget the marks of rows whose vectors are lost, so that jobs make them again."""
+        owner, physical = self._owner(drift.collection.name), drift.collection.physical
+        for start in range(0, len(drift.stray), _PER_STEP):
+            page = drift.stray[start : start + _PER_STEP]
+            self._spaces.store.delete(physical, drift.namespace, page)
         with self._database.write() as unit:
             owner.rows(unit).unmark_embedded(physical, drift.lost)
-            unit.collections.bury([(namespace, physical, point) for point in drift.stray])
-            if drift.stray:
-                unit.jobs.enqueue([removal_job(namespace)])
 
-    def unqueued(self) -> Iterator[tuple[str, NewJob | None]]:
-        """(collection, job) of what lacks vectors and has no job that would make them; None where none can be made."""
+    def unqueued(self) -> Iterator[tuple[str, NewJob, bool]]:
+        """(collection, job, whether it would succeed) of what lacks vectors and has no job that makes them."""
         active = {collection.name: collection for collection in self._active()}
         for name in sorted({*active, *self._others}):
             collection, owner = active.get(name), self._owner(name)
@@ -171,10 +167,8 @@ class VectorUpkeep:
                 live = {kind: unit.jobs.live_keys(kind) for kind in {job.kind.name for job in jobs}}
             possible = self._fits(collection)
             for job in jobs:
-                if not possible:
-                    yield name, None
-                elif (job.namespace, job.dedupe_key) not in live[job.kind.name]:
-                    yield name, job
+                if (job.namespace, job.dedupe_key) not in live[job.kind.name]:
+                    yield name, job, possible
 
     def strangers(self) -> Iterator[tuple[Collection, int]]:
         """Active collections with vectors in namespaces that no row knows, and how many."""
@@ -197,19 +191,19 @@ class VectorUpkeep:
         buried = {grave.point_id for grave in graves if grave.collection == physical}
         marked = dict(self._marked(owner, physical, namespace))
         stored = dict(self._stored_points(owner, physical, namespace))
-        lost = set()
+        lost, stray = set(), set()
         for row_id, windows in marked.items():
             points = point_ids(owner.kind, namespace, physical, row_id, windows)
-            if any(stored.get(point) != row_id for point in points):
+            found = {point: stored.pop(point, None) for point in points}
+            if any(told != row_id for told in found.values()):
                 lost.add(row_id)
-            for point in points:
-                stored.pop(point, None)
+                # What says that it belongs to another row would be found for that one.
+                stray |= {point for point, told in found.items() if told not in (None, row_id)}
         with self._database.read() as unit:
             # A vector whose row exists but is not marked yet belongs to a job that is just running.
             alive = owner.rows(unit).existing(list(set(stored.values()) - marked.keys()), namespace)
-        return lost, {
-            point for point, row_id in stored.items() if row_id not in alive and point not in buried
-        }
+        stray |= {point for point, row_id in stored.items() if row_id not in alive and point not in buried}
+        return lost, stray
 
     def _active(self) -> list[Collection]:
         with self._database.read() as unit:
