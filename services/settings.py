@@ -256,6 +256,13 @@ class GraphSettings(Section):
     )
     recall_limit: int = Field(default=10, ge=1, le=1_000, description="Facts that one recall returns.")
     extraction_timeout_secs: int = Field(default=15, ge=1, le=3_600, description="Time for one extraction.")
+    typed_relations: bool = Field(
+        default=False,
+        description="Without a language model, read relations from sentences such as: Ann works at Acme.",
+    )
+    forbidden_text: str = Field(
+        default="", description="Words, separated by commas, that nothing in the graph may contain."
+    )
     use_embedding_resolution: bool = Field(
         default=False, description="Merge entities by similarity of their names."
     )
