@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from services import errors
 from services.adapters.clock import SystemClock, SystemEntropy
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
     from services.adapters.sqlite import Sqlite
     from services.cache.models import SemanticMatch
     from services.cache.service import ResponseCache
+    from services.context.builder import ContextBuilder
+    from services.corrections.service import Corrections
+    from services.corrections.vectors import CorrectionVectors
     from services.doctor.service import Doctor
     from services.documents.search import DocumentSearch
     from services.documents.service import IngestionPipeline
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _DAY_SECONDS = 86_400
 _RECONCILE_SECONDS = 600
 _BACKFILL_SECONDS = 300
@@ -70,6 +74,32 @@ def open_container(
     Raises SettingsError.
     """
     return Container(load_settings(config, overrides), publisher=publisher)
+
+
+class cached_property(Generic[T]):  # noqa: N801 - named like the one of functools
+    """A part that is made once, by whichever of several threads asks first; reading it later costs nothing."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, container: None, _owner: type) -> Self: ...
+    @overload
+    def __get__(self, container: Container, _owner: type) -> T: ...
+    def __get__(self, container: Container | None, _owner: type) -> Self | T:
+        """The part; once made, it stands in the instance and this is not called any more."""
+        if container is None:
+            return self
+        with container.making:
+            made = vars(container)
+            if self._name not in made:
+                made[self._name] = self._make(container)
+            part: T = made[self._name]
+            return part
 
 
 class Silence:
@@ -91,6 +121,8 @@ class Container:
         entropy: Entropy | None = None,
     ) -> None:
         self.settings = settings
+        # Parts are made of parts.
+        self.making = threading.RLock()
         self.publisher = publisher or Silence()
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
@@ -362,6 +394,31 @@ class Container:
             history_limit=memory.history_limit,
             # Without a language model there is nobody to write them.
             summarize_after=0 if self.settings.llm.provider == "none" else memory.summarization_threshold,
+            detect_corrections=memory.corrections.correction_detection,
+            context=lambda: self.context,
+        )
+
+    @cached_property
+    def context(self) -> ContextBuilder:
+        """Quotes what matters for a question."""
+        from services.context.builder import ContextBuilder, ContextConfig
+
+        memory = self.settings.memory
+        config = ContextConfig(
+            token_budget=memory.context_budget_tokens,
+            collection=memory.documents.collection,
+            documents=memory.documents.top_k,
+            rag_enabled=memory.documents.rag_enabled,
+            redact=memory.redact_credentials,
+        )
+        return ContextBuilder(
+            self.tokens,
+            self.recall,
+            self.summaries,
+            self.documents,
+            self.corrections,
+            self.graph_recall,
+            config,
         )
 
     @cached_property
@@ -417,6 +474,39 @@ class Container:
 
         threshold = self.settings.memory.cross_session_score_threshold
         return SummarySearch(self.database, self.spaces, score_threshold=threshold)
+
+    @cached_property
+    def corrections(self) -> Corrections:
+        """What users put right: found, recalled, taken back."""
+        from services.corrections.detector import FeedbackDetector
+        from services.corrections.judge import CorrectionJudge
+        from services.corrections.service import Corrections
+        from services.language.recorded import RecordedModel
+
+        chosen = self.settings.memory.corrections
+        model = self.language_model if chosen.correction_judge else None
+        judge = None
+        if model is not None:
+            calls = chosen.correction_judge_calls_per_minute
+            judge = CorrectionJudge(RecordedModel(self.database, model), self.clock, calls_per_minute=calls)
+        return Corrections(
+            self.database,
+            self.spaces,
+            self.correction_vectors,
+            self.clock,
+            FeedbackDetector(chosen.correction_confidence_threshold),
+            namespace=self.settings.namespace,
+            judge=judge,
+            recall_limit=chosen.correction_recall_limit,
+            min_similarity=chosen.correction_min_similarity,
+        )
+
+    @cached_property
+    def correction_vectors(self) -> CorrectionVectors:
+        """Gives corrections their vectors."""
+        from services.corrections.vectors import CorrectionVectors
+
+        return CorrectionVectors(self.database, self.spaces)
 
     @cached_property
     def eviction(self) -> MessageEviction:
@@ -510,10 +600,15 @@ class Container:
     @cached_property
     def upkeep(self) -> VectorUpkeep:
         """Keeps vectors in step with rows."""
+        from services.corrections.vectors import COLLECTION as CORRECTION_COLLECTION
         from services.embedding.upkeep import VectorUpkeep
         from services.memory.vectors import COLLECTION
 
-        owners = {COLLECTION: self.message_vectors.owner, **self.summary_vectors.owners}
+        owners = {
+            COLLECTION: self.message_vectors.owner,
+            CORRECTION_COLLECTION: self.correction_vectors.owner,
+            **self.summary_vectors.owners,
+        }
         return VectorUpkeep(self.database, self.spaces, self.ingestion.owner, owners)
 
 

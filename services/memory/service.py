@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from services import errors
 from services.embedding.store import CollectionState
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, ConversationId, MessageId, fields_hash
+from services.jobs.models import DETECT_CORRECTION, NewJob
 from services.memory.access import AccessCounts
 from services.memory.models import (
     Conversation,
@@ -37,13 +39,21 @@ from services.memory.store import MemoryDatabase, MemoryUnit
 from services.memory.summaries import summary_job_if_due
 from services.memory.vectors import COLLECTION, MessageVectors, block_jobs
 
+if TYPE_CHECKING:
+    from services.context.builder import ContextBuilder
+    from services.context.models import BuiltContext
+
 log = logging.getLogger(__name__)
 
 _MESSAGES_PER_UNIT = 500
 
 
 class SemanticMemory:
-    """What an agent said and heard. Every method acts on one namespace, the configured one by default."""
+    """What an agent said and heard. Every method acts on one namespace, the configured one by default.
+
+    `with SemanticMemory.open() as memory:` is all it takes. Safe to share between threads, and so usable from asyncio
+    as `await asyncio.to_thread(memory.recall, "...")`.
+    """
 
     def __init__(
         self,
@@ -56,6 +66,8 @@ class SemanticMemory:
         rule: EmbeddingRule | None = None,
         history_limit: int = 50,
         summarize_after: int = 0,
+        detect_corrections: bool = False,
+        context: Callable[[], ContextBuilder] | None = None,
     ) -> None:
         self._database = database
         self._vectors = vectors
@@ -65,10 +77,40 @@ class SemanticMemory:
         self._rule = rule or EmbeddingRule()
         self._history_limit = history_limit
         self._summarize_after = summarize_after
+        self._detect_corrections = detect_corrections
+        self._context = context
+        self._opened: Callable[[], None] | None = None
+
+    @classmethod
+    def open(
+        cls, overrides: Mapping[str, object] | None = None, *, config: Path | None = None
+    ) -> SemanticMemory:
+        """Memory of its own, wired by settings from file and environment (and overrides such as `{"data_dir": "..."}`).
+
+        Use it with `with`, or close it. Raises SettingsError.
+        """
+        # Wiring is the business of the layer above, which the package's public name stands for.
+        from services import open_container
+
+        container = open_container(overrides, config=config)
+        memory = container.memory
+        memory._opened = container.close  # noqa: SLF001 - of this very class
+        return memory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Store what is only counted so far."""
-        self._access.close()
+        """Store what is only counted so far, and give back what `open` took. Once is enough, twice does no harm."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            # Closes this memory too, with all else.
+            opened()
+        else:
+            self._access.close()
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
@@ -106,7 +148,10 @@ class SemanticMemory:
         mine = namespace or self._namespace
         with self._database.write() as unit:
             found = _open(unit, mine, conversation)
-            return self._add(unit, mine, found, [message])[0]
+            added = self._add(unit, mine, found, [message])[0]
+            if self._detect_corrections and message.by_person:
+                self._ask_for_detection(unit, mine, added)
+            return added
 
     def remember_many(
         self,
@@ -215,6 +260,36 @@ class SemanticMemory:
         self._access.note(hit.message.id for hit in answer.hits)
         return answer
 
+    def build_context(
+        self,
+        query: str,
+        token_budget: int | None = None,
+        *,
+        conversation: ConversationId | str | None = None,
+        known: Collection[MessageId] = (),
+        documents: bool | None = None,
+        namespace: str | None = None,
+    ) -> BuiltContext:
+        """What is remembered that matters for the query, quoted for a prompt in at most `token_budget` tokens.
+
+        The setting `context_budget_tokens` is the default. `conversation` is the one that the agent is in, `known` are
+        messages that its prompt holds already; see ContextBuilder.build. Quoted messages count as accessed. Raises
+        InputError.
+        """
+        if self._context is None:
+            raise errors.InputError("this memory was made without a context builder: use SemanticMemory.open")
+        mine = namespace or self._namespace
+        current = None
+        if conversation is not None:
+            # One that is only about to begin has nothing to be left out.
+            with self._database.read() as unit:
+                current = unit.messages.resolve(mine, conversation)
+        context = self._context().build(
+            query, token_budget, namespace=mine, conversation=current, known=known, documents=documents
+        )
+        self._access.note(MessageId(source.id) for source in context.sources if source.kind == "message")
+        return context
+
     def history(
         self,
         conversation: ConversationName = None,
@@ -279,6 +354,13 @@ class SemanticMemory:
         except errors.BackPressure as error:
             # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
             log.warning("message_waits_for_backfill reason=%s", error)
+
+    def _ask_for_detection(self, unit: MemoryUnit, namespace: str, message_id: MessageId) -> None:
+        job = NewJob(DETECT_CORRECTION, {"message_id": message_id}, namespace, dedupe_key=str(message_id))
+        try:
+            unit.jobs.enqueue([job])
+        except errors.BackPressure as error:
+            log.warning("correction_not_looked_for message=%d reason=%s", message_id, error)
 
     def _ask_for_summary(self, unit: MemoryUnit, namespace: str, conversation: ConversationId) -> None:
         job = summary_job_if_due(unit, namespace, conversation, self._summarize_after)

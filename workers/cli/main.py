@@ -18,6 +18,7 @@ from workers.cli import (
     chat,
     collections,
     config,
+    context,
     database,
     doctor,
     documents,
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.command("ingest")(ingest.ingest)
 app.command("remember")(remember.remember)
 app.command("recall")(recall.recall)
+app.command("context")(context.context)
 app.command("history")(history.history)
 app.command("search")(search.search)
 app.command("status")(status.status)
