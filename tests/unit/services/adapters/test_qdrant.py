@@ -190,6 +190,18 @@ def test_a_new_collection_gets_a_tenant_index(open_store, server):
     assert indexed == {"field_name": "zeph_namespace", "field_schema": {"type": "keyword", "is_tenant": True}}
 
 
+def test_b_55_a_number_is_indexed_as_a_number_and_once(open_store, server):
+    store = open_store(server.url, clock=ManualClock())
+    for number in (1, 2):
+        store.upsert(
+            "c", "a", [Point(str(uuid.UUID(int=number)), VECTOR, {"conversation_id": number, "role": "user"})]
+        )
+    indexes = [
+        each[3] for each in server.seen if each[0] == "PUT" and each[1].split("?")[0].endswith("/index")
+    ]
+    assert [it["field_schema"] for it in indexes if it["field_name"] == "conversation_id"] == ["integer"]
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [
