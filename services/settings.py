@@ -329,6 +329,12 @@ class CorrectionSettings(Section):
     correction_min_similarity: float = Field(
         default=0.75, ge=0, le=1, description="Less similar ones are left out."
     )
+    correction_judge: bool = Field(
+        default=False, description="Ask the language model where words leave it open."
+    )
+    correction_judge_calls_per_minute: int = Field(
+        default=5, ge=1, le=1_000, description="Most questions to it in a minute of one process."
+    )
 
 
 class MemorySettings(Section):

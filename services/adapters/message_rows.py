@@ -18,6 +18,7 @@ from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP
 from services.adapters.tables import conversations as c
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
+from services.adapters.tables import zeph_corrections as z
 from services.ids import ConversationId, MessageId, content_hash, fields_hash
 from services.jobs.models import EMBED_MESSAGES
 from services.memory.models import (
@@ -192,6 +193,14 @@ class SqlMessageRows(MarkedRows):
         rows = sa.select(m).where(*tests, m.c.id > message_id).order_by(m.c.id).limit(limit)
         return [_message(row) for row in self._connection.execute(rows)]
 
+    def before(
+        self, namespace: str, conversation_id: ConversationId, message_id: int, *, limit: int
+    ) -> list[Message]:
+        """See MessageRows."""
+        tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
+        rows = sa.select(m).where(*tests, m.c.id < message_id).order_by(m.c.id.desc()).limit(limit)
+        return [_message(row) for row in self._connection.execute(rows)][::-1]
+
     def count(self, namespace: str, conversation_id: ConversationId, *, after: int = 0) -> int:
         """See MessageRows."""
         tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
@@ -325,12 +334,21 @@ class SqlMessageRows(MarkedRows):
         self, namespace: str, ids: Sequence[MessageId], where: MessageFilter
     ) -> dict[MessageId, Place]:
         """See MessageRows."""
-        wanted = sa.select(m.c.id, m.c.conversation_id, m.c.created_at, m.c.role)
+        corrected = sa.exists().where(
+            z.c.target_message_id == m.c.id, z.c.lowers == 1, z.c.retired_at.is_(None)
+        )
+        if where.as_of is not None:
+            corrected = corrected.where(z.c.created_at <= where.as_of)
+        wanted = sa.select(
+            m.c.id, m.c.conversation_id, m.c.created_at, m.c.role, corrected.label("corrected")
+        )
         found: dict[MessageId, Place] = {}
         for part in parts(ids):
             rows = self._connection.execute(wanted.where(*_tests(namespace, where), m.c.id.in_(part))).all()
             found |= {
-                MessageId(row.id): Place(row.conversation_id, row.created_at, row.role == Role.ASSISTANT)
+                MessageId(row.id): Place(
+                    row.conversation_id, row.created_at, row.role == Role.ASSISTANT, bool(row.corrected)
+                )
                 for row in rows
             }
         return found

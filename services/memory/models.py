@@ -79,6 +79,13 @@ class NewMessage:
                 f"a message holds half of a surrogate pair at {error.start}: repair it"
             ) from error
 
+    @property
+    def by_person(self) -> bool:
+        """Whether a user said it to the agent, and not a tool, a document, an import or a summary."""
+        spoken = self.role is Role.USER and self.origin in (None, Origin.USER) and self.agent_visible
+        tools = any(part.get("kind") in _TOOL_PARTS for part in self.parts)
+        return spoken and not tools and bool(self.content.strip())
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

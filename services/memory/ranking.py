@@ -16,15 +16,18 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 SESSION_GAP = 3_600_000_000
 # A session is worth what its best few messages are worth: the sum over all would favour long ones.
 _BEST_OF_SESSION = 3
+# What a message is still worth that its user has put right: found when nothing better is.
+CORRECTED_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and when a message was said, and whether by the assistant. `created_at` is microseconds."""
+    """Where and when a message was said, by whom, and whether it was put right. `created_at` is microseconds."""
 
     conversation_id: int
     created_at: int
     by_assistant: bool = False
+    corrected: bool = False
 
 
 def decay(score: float, age: int, half_life_days: float) -> float:
@@ -45,7 +48,7 @@ def weigh(
     """Scores scaled to at most 1, assistants' times `assistant_weight`, plus the worth of their session.
 
     A session's worth is the sum of its best three scores relative to the best session's, times `session_weight`:
-    evidence comes in company.
+    evidence comes in company. What was put right counts CORRECTED_WEIGHT times that.
     """
     high = max(scores.values(), default=0.0) or 1.0
     worth: dict[Item, float] = {}
@@ -54,8 +57,11 @@ def weigh(
         worth |= dict.fromkeys(session, sum(best))
     most = max(worth.values(), default=0.0) or 1.0
     return {
-        item: score / high * (assistant_weight if places[item].by_assistant else 1.0)
-        + session_weight * worth[item] / most
+        item: (
+            score / high * (assistant_weight if places[item].by_assistant else 1.0)
+            + session_weight * worth[item] / most
+        )
+        * (CORRECTED_WEIGHT if places[item].corrected else 1.0)
         for item, score in scores.items()
     }
 

@@ -17,7 +17,7 @@ from services.embedding.spaces import VectorSpaces
 from services.ids import MessageId
 from services.memory.identifiers import Identifier, identifiers
 from services.memory.models import Message, MessageFilter
-from services.memory.ranking import Place, decay, mmr, weigh
+from services.memory.ranking import CORRECTED_WEIGHT, Place, decay, mmr, weigh
 from services.memory.router import HeuristicRouter, MemoryRoute, MemoryRouter, Routing
 from services.memory.store import MemoryDatabase
 from services.memory.vectors import COLLECTION
@@ -67,7 +67,8 @@ class RecallHit:
     """A message with its score. `legs` says what each retriever gave it: name -> (raw score, rank from 1).
 
     The leg `exact` counts the identifiers of the query that the message holds, and `period` says that it is from the
-    time that the query names. Each of these adds more to the score than all else together.
+    time that the query names. Each of these adds more to the score than all else together. `corrected` says that the
+    user has put the message right since, and by what factor that lowered its score.
     """
 
     message: Message
@@ -175,7 +176,7 @@ class Recall:
             RecallHit(
                 messages[item],
                 scores[item] + _FIRST * len(held.get(item, ())),
-                _told(by_id.get(item), len(held.get(item, ()))),
+                _told(by_id.get(item), len(held.get(item, ())), corrected=places[item].corrected),
             )
             for item in chosen
             if item in messages
@@ -368,8 +369,10 @@ def _holds(message: Message, identifier: Identifier) -> bool:
     return identifier.day and identifier.held_by(f"{day.day} {day:%B} {day.year}")
 
 
-def _told(hit: Fused | None, identifiers_held: int) -> dict[str, tuple[float, int]]:
+def _told(hit: Fused | None, identifiers_held: int, *, corrected: bool) -> dict[str, tuple[float, int]]:
     legs = dict(hit.legs) if hit else {}
+    if corrected:
+        legs["corrected"] = (CORRECTED_WEIGHT, 1)
     if identifiers_held:
         legs["exact"] = (float(identifiers_held), 1)
     return legs

@@ -96,6 +96,11 @@ class MessageRows(EmbeddedRows, Protocol):
     ) -> list[Message]:
         """A page of messages behind an id, oldest first, deleted ones left out."""
 
+    def before(
+        self, namespace: str, conversation_id: ConversationId, message_id: int, *, limit: int
+    ) -> list[Message]:
+        """The newest `limit` messages in front of an id, oldest first, deleted ones left out."""
+
     def count(self, namespace: str, conversation_id: ConversationId, *, after: int = 0) -> int:
         """Messages behind an id that are not deleted."""
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from workers.tasks import cache, embed, eviction, ingest, maintenance, memory, summaries
+from workers.tasks import cache, corrections, embed, eviction, ingest, maintenance, memory, summaries
 
-__all__ = ["cache", "embed", "eviction", "ingest", "maintenance", "memory", "summaries"]
+__all__ = ["cache", "corrections", "embed", "eviction", "ingest", "maintenance", "memory", "summaries"]

@@ -23,6 +23,8 @@ TASKS = {
     "documents.ingest_file",
     "jobs.purge_finished",
     "jobs.sweep",
+    "memory.detect_correction",
+    "memory.embed_correction",
     "memory.embed_messages",
     "memory.embed_missing",
     "memory.embed_summary",
