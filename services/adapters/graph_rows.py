@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.embedding_marks import MarkedRows
-from services.adapters.erasure import Erasure, parts
+from services.adapters.erasure import Erasure, parts, with_ids
 from services.adapters.tables import chunks, entity_embeddings, graph_metadata, messages
 from services.adapters.tables import graph_communities as c
 from services.adapters.tables import graph_community_members as m
@@ -101,7 +101,7 @@ class SqlGraphRows(MarkedRows):
         """See GraphRows."""
         found: dict[int, Entity] = {}
         for part in parts(ids):
-            rows = sa.select(n).where(n.c.namespace == namespace, n.c.id.in_(part))
+            rows = sa.select(n).where(*with_ids(n, namespace, part))
             found |= {row.id: _entity(row) for row in self._connection.execute(rows)}
         return found
 
@@ -245,7 +245,7 @@ class SqlGraphRows(MarkedRows):
         """See GraphRows."""
         found: dict[int, Edge] = {}
         for part in parts(ids):
-            rows = sa.select(e).where(e.c.namespace == namespace, e.c.id.in_(part))
+            rows = sa.select(e).where(*with_ids(e, namespace, part))
             found |= {row.id: _edge(row) for row in self._connection.execute(rows)}
         return found
 

@@ -99,7 +99,8 @@ class Timeline:
         mine = [row for row in rows if row.target_id == new.target_id]
         for row in mine:
             # Read again: whatever became of it since then stands.
-            if row.id in self._stated and _alike(new, self._stated[row.id]):
+            words = None if row.id is None else self._stated.get(row.id)
+            if words is not None and _alike(new, words):
                 return row
         alike = [row for row in mine if _alike(new, row.fact)]
         known = next((row for row in alike if not row.retracted and row.covers(new.valid_from)), None)

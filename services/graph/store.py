@@ -147,7 +147,7 @@ class GraphRows(EmbeddedRows, Protocol):
         """
 
     def stated_by(self, extractor: str, source: Source) -> dict[int, str]:
-        """The facts that this extractor has read from this text, with the text's words."""
+        """The facts that this extractor has read from this message or chunk, with the text's words."""
 
     def sources(self, edge_ids: Sequence[int]) -> dict[int, list[EdgeSource]]:
         """Where these facts come from, oldest first."""

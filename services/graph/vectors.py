@@ -1,0 +1,112 @@
+"""The vectors of entities: rows first, vectors second, then marked. One job embeds one block of entity ids.
+
+Two spellings of one thing that came in at once are both stored, as neither could be found yet. Their vectors meet
+here, and the younger entity is merged into the older one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from services.embedding.spaces import Space, VectorSpaces
+from services.embedding.store import CollectionState
+from services.embedding.upkeep import VectorOwner
+from services.embedding.writing import Embedded, VectorWriter, Written
+from services.graph.merging import merge_entities
+from services.graph.names import may_merge
+from services.graph.store import EntityText, GraphDatabase, block_of
+from services.jobs.models import EMBED_ENTITIES, NewJob
+from services.jobs.run import JobRun
+from services.ports import Clock
+
+log = logging.getLogger(__name__)
+
+COLLECTION = "zeph_graph_entities"
+_ENTITIES_PER_CALL = 64
+_NEIGHBOURS = 5
+
+
+class EntityVectors:
+    """Embeds entities. From `similarity` on, what their names allow to be one is made one; None: never."""
+
+    def __init__(
+        self, database: GraphDatabase, spaces: VectorSpaces, clock: Clock, *, similarity: float | None = None
+    ) -> None:
+        self._database = database
+        self._spaces = spaces
+        self._clock = clock
+        self._similarity = similarity
+        self._writer = VectorWriter[EntityText](
+            database, spaces, "entity", lambda unit: unit.graph, lambda row: {"entity_id": row.id}
+        )
+
+    @property
+    def owner(self) -> VectorOwner:
+        """Entities, as upkeep sees them."""
+        return VectorOwner("entity", "entity_id", lambda unit: unit.graph, self.embed_into, entity_job)
+
+    def embed_block(self, run: JobRun) -> None:
+        """Give every entity of the job's block its vectors."""
+        namespace, block = run.job.namespace, int(run.payload["block"])
+        space = self._spaces.for_writing(COLLECTION)
+        written = Written()
+        while True:
+            if space is not None:
+                written += self._embed(space, namespace, block, run)
+            with self._database.write() as unit:
+                # Entities that came in meanwhile were promised to this job.
+                if space is None or not unit.graph.unembedded(
+                    namespace, block, space.collection.physical, limit=1
+                ):
+                    run.finish(unit, written.outcome)
+                    return
+
+    def embed_into(self, space: Space, namespace: str, block: int, run: JobRun) -> int:
+        """Embed the block's entities that this space lacks, a few at a time, each durable when done; vectors made."""
+        return self._embed(space, namespace, block, run).vectors
+
+    def _embed(self, space: Space, namespace: str, block: int, run: JobRun) -> Written:
+        physical = space.collection.physical
+        written = Written()
+        while True:
+            run.checkpoint()
+            with self._database.read() as unit:
+                texts = unit.graph.unembedded(namespace, block, physical, limit=_ENTITIES_PER_CALL)
+            if not texts:
+                return written
+            embedded = self._writer.embed(space, texts)
+            written += self._writer.write(space, namespace, embedded)
+            if self._similarity is not None and space.collection.state is CollectionState.ACTIVE:
+                for item in embedded:
+                    self._join(space, namespace, item, self._similarity)
+
+    def _join(self, space: Space, namespace: str, item: Embedded[EntityText], similarity: float) -> None:
+        """Make one of an entity and another that is the same under a second name; the older one stays."""
+        if not len(item.vectors):
+            return
+        physical, itself = space.collection.physical, item.row.id
+        hits = self._spaces.store.search(physical, namespace, item.vectors[0], limit=_NEIGHBOURS)
+        near = [int(hit.payload["entity_id"]) for hit in hits if hit.score >= similarity]
+        others = [found for found in dict.fromkeys(near) if found != itself]
+        if not others:
+            return
+        with self._database.write() as unit:
+            alive = unit.graph.get(namespace, [itself, *others])
+            for other in (alive[found] for found in others if found in alive and itself in alive):
+                older, younger = sorted((alive[itself], other), key=lambda entity: entity.id)
+                if older.type is younger.type and may_merge(older.canonical_name, younger.canonical_name):
+                    merge_entities(unit, namespace, older, younger, self._clock.now())
+                    unit.graph.count(namespace, {"merges_by_embedding": 1})
+                    log.info("entities_merged namespace=%s into=%d gone=%d", namespace, older.id, younger.id)
+                    return
+
+
+def entity_job(namespace: str, block: int) -> NewJob:
+    """The job that embeds a block of entities; while one is live, another would add nothing."""
+    return NewJob(EMBED_ENTITIES, {"block": block}, namespace, str(block))
+
+
+def entity_jobs(namespace: str, ids: Sequence[int]) -> list[NewJob]:
+    """The jobs that embed these entities."""
+    return [entity_job(namespace, block) for block in sorted({block_of(entity_id) for entity_id in ids})]
