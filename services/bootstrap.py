@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from services.context.builder import ContextBuilder
     from services.corrections.service import Corrections
     from services.corrections.vectors import CorrectionVectors
-    from services.corrections.service import Corrections
-    from services.corrections.vectors import CorrectionVectors
     from services.doctor.service import Doctor
     from services.documents.search import DocumentSearch
     from services.documents.service import IngestionPipeline
@@ -476,39 +474,6 @@ class Container:
 
         threshold = self.settings.memory.cross_session_score_threshold
         return SummarySearch(self.database, self.spaces, score_threshold=threshold)
-
-    @cached_property
-    def corrections(self) -> Corrections:
-        """What users put right: found, recalled, taken back."""
-        from services.corrections.detector import FeedbackDetector
-        from services.corrections.judge import CorrectionJudge
-        from services.corrections.service import Corrections
-        from services.language.recorded import RecordedModel
-
-        chosen = self.settings.memory.corrections
-        model = self.language_model if chosen.correction_judge else None
-        judge = None
-        if model is not None:
-            calls = chosen.correction_judge_calls_per_minute
-            judge = CorrectionJudge(RecordedModel(self.database, model), self.clock, calls_per_minute=calls)
-        return Corrections(
-            self.database,
-            self.spaces,
-            self.correction_vectors,
-            self.clock,
-            FeedbackDetector(chosen.correction_confidence_threshold),
-            namespace=self.settings.namespace,
-            judge=judge,
-            recall_limit=chosen.correction_recall_limit,
-            min_similarity=chosen.correction_min_similarity,
-        )
-
-    @cached_property
-    def correction_vectors(self) -> CorrectionVectors:
-        """Gives corrections their vectors."""
-        from services.corrections.vectors import CorrectionVectors
-
-        return CorrectionVectors(self.database, self.spaces)
 
     @cached_property
     def corrections(self) -> Corrections:
