@@ -12,7 +12,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.embedding_marks import MarkedRows
-from services.adapters.erasure import Erasure, parts
+from services.adapters.erasure import Erasure, parts, with_ids
 from services.adapters.tables import chunk_embeddings as e
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
@@ -267,9 +267,7 @@ class SqlDocumentRows(MarkedRows):
         found: dict[int, Passage] = {}
         for part in parts(chunk_ids):
             rows = self._connection.execute(
-                sa.select(c, d.c.source, d.c.title)
-                .join_from(c, d)
-                .where(c.c.namespace == namespace, c.c.id.in_(part))
+                sa.select(c, d.c.source, d.c.title).join_from(c, d).where(*with_ids(c, namespace, part))
             )
             found |= {row.id: _passage(row) for row in rows}
         return found

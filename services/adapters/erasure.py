@@ -270,3 +270,11 @@ def parts(ids: Iterable[_Id]) -> Iterator[list[_Id]]:
     """The ids in lists that fit into one statement."""
     listed = list(ids)
     return (listed[at : at + _IDS_PER_STATEMENT] for at in range(0, len(listed), _IDS_PER_STATEMENT))
+
+
+def with_ids(table: sa.Table, namespace: str, ids: Sequence[int]) -> tuple[sa.ColumnElement[bool], ...]:
+    """Tests of the rows of a namespace that have these ids.
+
+    SQLite takes any one namespace for rare, and would read all of it instead of looking up the ids.
+    """
+    return sa.func.likely(table.c.namespace == namespace), table.c.id.in_(ids)

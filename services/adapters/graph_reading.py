@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,6 +19,32 @@ from services.retrieval.query import match_expression, search_terms
 _LAST = "\U0010ffff"
 # A shorter beginning fits too many words.
 _SHORTEST_BEGINNING = 3
+_LINK = ("id", "source_entity_id", "target_entity_id", "relation", "confidence", "valid_from")
+
+
+def _links(holds: Sequence[sa.ColumnElement[bool]]) -> list[sa.Select[Any]]:
+    """Statements for the facts of the entities `ids` that pass these tests: outgoing ones, incoming ones.
+
+    The index on (namespace, end, confidence) is read backwards, so that a hub costs no more than what is taken of it.
+    """
+    e, shown = graph_edges.c, graph_edges.alias()
+    near = sa.func.json_each(sa.bindparam("ids")).table_valued("value", name="near")
+    columns = [shown.c[name] for name in _LINK]
+    statements = []
+    for end in (e.source_entity_id, e.target_entity_id):
+        surest = (
+            sa.select(e.id)
+            .where(e.namespace == sa.bindparam("of"), end == near.c.value, *holds)
+            .order_by(e.confidence.desc(), e.id.desc())
+            .limit(sa.bindparam("each", type_=sa.Integer))
+            .correlate(near)
+        )
+        joined = near.join(shown, shown.c.id.in_(surest.scalar_subquery()))
+        statements.append(sa.select(*columns).select_from(joined))
+    return statements
+
+
+_ACTIVE_LINKS = _links(ACTIVE)
 
 
 class SqlGraphReading:
@@ -52,28 +79,11 @@ class SqlGraphReading:
         self, namespace: str, entity_ids: Sequence[int], as_of: AsOf | None, *, each: int
     ) -> list[Link]:
         """See GraphReading."""
-        e, shown = graph_edges.c, graph_edges.alias()
-        near = sa.func.json_each(json.dumps(list(entity_ids))).table_valued("value", name="near")
-        holds = ACTIVE if as_of is None else true_as_of(as_of, self._clock.now())
+        holds = _ACTIVE_LINKS if as_of is None else _links(true_as_of(as_of, self._clock.now()))
+        given = {"ids": json.dumps(list(entity_ids)), "of": namespace, "each": each}
         found: dict[int, Link] = {}
-        for end in (e.source_entity_id, e.target_entity_id):
-            # The index on (namespace, end, confidence) read backwards: a hub costs no more than what is taken of it.
-            surest = (
-                sa.select(e.id)
-                .where(e.namespace == namespace, end == near.c.value, *holds)
-                .order_by(e.confidence.desc(), e.id.desc())
-                .limit(each)
-                .correlate(near)
-            )
-            rows = sa.select(
-                shown.c.id,
-                shown.c.source_entity_id,
-                shown.c.target_entity_id,
-                shown.c.relation,
-                shown.c.confidence,
-                shown.c.valid_from,
-            ).select_from(near.join(shown, shown.c.id.in_(surest.scalar_subquery())))
-            for row in self._connection.execute(rows):
+        for statement in holds:
+            for row in self._connection.execute(statement, given).all():
                 found[row[0]] = Link(*row)
         return sorted(found.values(), key=lambda link: (-link.confidence, -link.edge_id))
 

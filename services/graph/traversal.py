@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-MAX_NODES = 500
-MAX_LINKS = 2_000
+MAX_NODES = 300
+MAX_LINKS = 1_000
 # However large the frontier is, each entity of it shows this many of its facts, in either direction.
 _LEAST_EACH = 4
+# Facts between the outermost entities score lowest: they are looked for where that costs little.
+_MOST_OUTERMOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,10 @@ def walk(
     found = Walk({entity: Reached(0, match) for entity, match in starts.items()})
     frontier = _ordered(found, starts)
     for depth in range(max_hops + 1 if max_hops else 0):
-        if not frontier or len(found.links) >= max_links:
-            found.truncated |= bool(frontier) and depth < max_hops
+        if not frontier:
+            break
+        if len(found.links) >= max_links or (depth == max_hops and len(frontier) > _MOST_OUTERMOST):
+            found.truncated = True
             break
         each = max(_LEAST_EACH, (max_links - len(found.links)) // (2 * len(frontier)))
         links = _expanded(found, frontier, expand, each)
