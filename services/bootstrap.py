@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from services.embedding.spaces import VectorSpaces
     from services.embedding.upkeep import VectorUpkeep
     from services.graph.communities import Communities
+    from services.graph.eviction import GraphEviction
     from services.graph.recall import GraphRecall
-    from services.memory.eviction import MessageEviction
+    from services.graph.service import GraphStore
+    from services.graph.vectors import EntityVectors    from services.memory.eviction import MessageEviction
     from services.memory.recall import Recall
     from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore
@@ -194,6 +196,8 @@ class Container:
             Periodic(EMBED_MISSING, _BACKFILL_SECONDS),
             Periodic(EVICT_MESSAGES, self.settings.memory.eviction.sweep_interval_secs),
             Periodic(EVICT_RESPONSES, self.settings.memory.response_cache_cleanup_interval_secs),
+            Periodic(EVICT_GRAPH, _DAY_SECONDS),
+            Periodic(GRAPH_REFRESH, _DAY_SECONDS),
             Periodic(PURGE_JOBS, _DAY_SECONDS),
         )
 
@@ -519,6 +523,7 @@ class Container:
             self.clock,
             max_entries=memory.eviction.max_entries,
             preserve_tail=memory.compaction_preserve_tail,
+            per_conversation=memory.eviction.per_conversation,
         )
 
     @cached_property
@@ -530,6 +535,58 @@ class Container:
         return MemorySnapshot(self.database, VectorTransfer(self.database, self.spaces))
 
     # ---- graph -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def graph(self) -> GraphStore:
+        """Stores entities and facts, and answers what is known of a name."""
+        from services.graph.resolution import EntityResolver
+        from services.graph.service import GraphStore
+
+        graph = self.settings.memory.graph
+        resolver = None
+        if graph.use_embedding_resolution:
+            resolver = EntityResolver(
+                self.database,
+                self.spaces,
+                self.language_model,
+                similarity=graph.entity_similarity_threshold,
+                ambiguous=graph.entity_ambiguous_threshold,
+                timeout_seconds=graph.extraction_timeout_secs,
+            )
+        return GraphStore(
+            self.database,
+            self.clock,
+            resolver=resolver,
+            refresh_every=graph.community_refresh_interval,
+            embed=graph.use_embedding_resolution,
+        )
+
+    @cached_property
+    def entity_vectors(self) -> EntityVectors:
+        """Gives entities their vectors, where resolution uses them."""
+        from services.graph.vectors import EntityVectors
+
+        graph = self.settings.memory.graph
+        return EntityVectors(
+            self.database,
+            self.spaces,
+            self.clock,
+            similarity=graph.entity_similarity_threshold,
+            wanted=graph.use_embedding_resolution,
+        )
+
+    @cached_property
+    def graph_eviction(self) -> GraphEviction:
+        """Keeps the graph within its size."""
+        from services.graph.eviction import GraphEviction
+
+        graph = self.settings.memory.graph
+        return GraphEviction(
+            self.database,
+            self.clock,
+            retention_days=graph.expired_edge_retention_days,
+            max_entities=graph.max_entities,
+        )
 
     @cached_property
     def graph_recall(self) -> GraphRecall:
@@ -602,11 +659,13 @@ class Container:
         """Keeps vectors in step with rows."""
         from services.corrections.vectors import COLLECTION as CORRECTION_COLLECTION
         from services.embedding.upkeep import VectorUpkeep
+        from services.graph.vectors import COLLECTION as ENTITY_COLLECTION
         from services.memory.vectors import COLLECTION
 
         owners = {
             COLLECTION: self.message_vectors.owner,
             CORRECTION_COLLECTION: self.correction_vectors.owner,
+            ENTITY_COLLECTION: self.entity_vectors.owner,
             **self.summary_vectors.owners,
         }
         return VectorUpkeep(self.database, self.spaces, self.ingestion.owner, owners)

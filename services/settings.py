@@ -200,6 +200,9 @@ class EvictionSettings(Section):
     max_entries: int = Field(
         default=0, ge=0, le=1_000_000_000, description="Messages to keep in each namespace; 0 = all."
     )
+    per_conversation: bool = Field(
+        default=False, description="Keep `max_entries` messages in each conversation instead."
+    )
     sweep_interval_secs: int = Field(default=3_600, ge=1, le=YEAR_SECS, description="Seconds between sweeps.")
 
 

@@ -25,10 +25,11 @@ class SqlEvictionRows:
         rows = sa.select(m.c.namespace).distinct().order_by(m.c.namespace)
         return self._connection.execute(rows).scalars().all()
 
-    def count(self, namespace: str) -> int:
+    def counts(self, namespace: str) -> dict[int, int]:
         """See EvictionRows."""
-        living = sa.select(sa.func.count()).where(m.c.namespace == namespace, m.c.deleted_at.is_(None))
-        return int(self._connection.execute(living).scalar_one())
+        living = (m.c.namespace == namespace, m.c.deleted_at.is_(None))
+        rows = sa.select(m.c.conversation_id, sa.func.count()).where(*living).group_by(m.c.conversation_id)
+        return {row[0]: row[1] for row in self._connection.execute(rows)}
 
     def candidates(self, namespace: str, *, preserve_tail: int) -> Iterator[Candidate]:
         """See EvictionRows."""
@@ -36,6 +37,7 @@ class SqlEvictionRows:
         living = (
             sa.select(
                 m.c.id,
+                m.c.conversation_id,
                 m.c.origin,
                 m.c.created_at,
                 m.c.last_accessed_at,
@@ -50,11 +52,11 @@ class SqlEvictionRows:
             sa.or_(s.c.first_message_id == living.c.id, s.c.last_message_id == living.c.id)
         )
         seen_at = sa.func.coalesce(living.c.last_accessed_at, living.c.created_at)
-        rows = sa.select(living.c.id, seen_at, living.c.access_count).where(
+        rows = sa.select(living.c.id, seen_at, living.c.access_count, living.c.conversation_id).where(
             living.c.place > preserve_tail, living.c.origin != Origin.SUMMARY, ~end
         )
-        for message_id, seen, accesses in self._connection.execute(rows):
-            yield Candidate(MessageId(message_id), seen, accesses)
+        for message_id, seen, accesses, conversation_id in self._connection.execute(rows):
+            yield Candidate(MessageId(message_id), seen, accesses, conversation_id)
 
     def erase_clean(self, namespace: str, *, limit: int) -> int:
         """See EvictionRows."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,6 +34,7 @@ class Candidate:
     id: MessageId
     seen_at: int
     access_count: int
+    conversation_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class EvictionRows(Protocol):
     def namespaces(self) -> Sequence[str]:
         """Every namespace with messages, deleted ones included."""
 
-    def count(self, namespace: str) -> int:
-        """Messages that are not deleted."""
+    def counts(self, namespace: str) -> dict[int, int]:
+        """Conversation id -> messages that are not deleted."""
 
     def candidates(self, namespace: str, *, preserve_tail: int) -> Iterable[Candidate]:
         """Messages that may go: not the last `preserve_tail` of a conversation, no summaries, nor where one ends."""
@@ -87,15 +89,22 @@ class EvictionDatabase(Protocol):
 
 
 class MessageEviction:
-    """Keeps each namespace within `max_entries` messages; 0 keeps all."""
+    """Keeps each namespace, or each conversation, within `max_entries` messages; 0 keeps all."""
 
     def __init__(
-        self, database: EvictionDatabase, clock: Clock, *, max_entries: int, preserve_tail: int
+        self,
+        database: EvictionDatabase,
+        clock: Clock,
+        *,
+        max_entries: int,
+        preserve_tail: int,
+        per_conversation: bool = False,
     ) -> None:
         self._database = database
         self._clock = clock
         self._max_entries = max_entries
         self._preserve_tail = preserve_tail
+        self._per_conversation = per_conversation
 
     def evict(
         self,
@@ -111,12 +120,12 @@ class MessageEviction:
         """
         limit = self._max_entries if max_entries is None else max_entries
         with self._database.read() as unit:
-            count = unit.eviction.count(namespace)
-            excess = count - limit if limit else 0
-            going = self._weakest(unit, namespace, excess) if excess > 0 else []
+            counts = unit.eviction.counts(namespace)
+            excess = {group: size - limit for group, size in self._sizes(counts).items() if size > limit > 0}
+            going = self._weakest(unit, namespace, excess) if excess else []
         if not dry_run:
             self._remove(namespace, going, run)
-        return EvictionReport(count, len(going), max(0, excess) - len(going))
+        return EvictionReport(sum(counts.values()), len(going), sum(excess.values()) - len(going))
 
     def erase(self, namespace: str, run: JobRun | None = None) -> int:
         """Erase evicted messages whose vectors are gone; how many."""
@@ -140,12 +149,26 @@ class MessageEviction:
         with self._database.write() as unit:
             run.finish(unit, {"evicted": evicted, "erased": erased})
 
-    def _weakest(self, unit: EvictionUnit, namespace: str, excess: int) -> list[MessageId]:
+    def _sizes(self, counts: Mapping[int, int]) -> Mapping[int, int]:
+        """Messages of each group that has the limit: of each conversation, or of all as group 0."""
+        return counts if self._per_conversation else {0: sum(counts.values())}
+
+    def _weakest(self, unit: EvictionUnit, namespace: str, excess: Mapping[int, int]) -> list[MessageId]:
+        """Of each group as many as are too many, or may go."""
         now = self._clock.now()
-        found = unit.eviction.candidates(namespace, preserve_tail=self._preserve_tail)
-        # By the exponent, not the score: exp() is 0 for all that is old, and the order would be lost.
-        weakest = heapq.nlargest(excess, found, key=lambda it: (_forgetting(it, now), -it.seen_at, -it.id))
-        return [candidate.id for candidate in weakest]
+        groups: defaultdict[int, list[Candidate]] = defaultdict(list)
+        for candidate in unit.eviction.candidates(namespace, preserve_tail=self._preserve_tail):
+            groups[candidate.conversation_id if self._per_conversation else 0].append(candidate)
+
+        def forgetting(it: Candidate) -> tuple[float, int, int]:
+            # By the exponent, not the score: exp() is 0 for all that is old, and the order would be lost.
+            return _forgetting(it, now), -it.seen_at, -it.id
+
+        return [
+            candidate.id
+            for group, size in excess.items()
+            for candidate in heapq.nlargest(size, groups[group], key=forgetting)
+        ]
 
     def _remove(self, namespace: str, ids: Sequence[MessageId], run: JobRun | None) -> None:
         for start in range(0, len(ids), _PER_STEP):

@@ -124,6 +124,18 @@ def test_summaries_and_what_they_end_with_stay_b44_b51(container):
     assert left(container) == ["a", "c", "in short", "tail"]
 
 
+def test_each_conversation_may_have_a_limit_of_its_own_b44(build):
+    container = build(memory__compaction_preserve_tail=1, memory__eviction__per_conversation=True)
+    add(container, ("old", 900), ("older", 990), ("new", 1))
+    add(container, ("ancient", 5_000), ("last", 4_000))
+    report = evict(container, 2)
+    assert (report.messages, report.evicted, report.protected) == (5, 1, 0)
+    assert left(container) == ["old", "new", "ancient", "last"]
+    report = evict(container, 1)
+    assert (report.messages, report.evicted, report.protected) == (4, 2, 0)
+    assert left(container) == ["new", "last"]
+
+
 def test_a_dry_run_counts_and_changes_nothing(container):
     add(container, ("a", 9), ("b", 8), ("c", 7), ("last", 0))
     assert evict(container, 2, dry_run=True).evicted == 2
