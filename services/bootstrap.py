@@ -17,8 +17,10 @@ from services.adapters.clock import SystemClock, SystemEntropy
 from services.jobs.ledger import Ledger
 from services.jobs.models import (
     EMBED_MISSING,
+    EVICT_GRAPH,
     EVICT_MESSAGES,
     EVICT_RESPONSES,
+    GRAPH_REFRESH,
     PURGE_JOBS,
     RECONCILE,
     RetryPolicy,
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
     from services.graph.eviction import GraphEviction
     from services.graph.recall import GraphRecall
     from services.graph.service import GraphStore
-    from services.graph.vectors import EntityVectors    from services.memory.eviction import MessageEviction
+    from services.graph.vectors import EntityVectors
+    from services.memory.eviction import MessageEviction
     from services.memory.recall import Recall
     from services.memory.service import SemanticMemory
     from services.memory.sessions import SqliteStore

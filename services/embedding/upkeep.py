@@ -26,7 +26,8 @@ class VectorOwner:
 
     `kind` is what their point ids are derived with, `field` the payload field that names the row, `rows` finds them in
     a unit. What one job embeds is a group (a document, a block of messages): `embed` gives a group the vectors it lacks
-    in a space and says how many it made, `job` is the job that does so in the active collection.
+    in a space and says how many it made, `job` is the job that does so in the active collection. Rows that are not
+    `wanted` get no vectors; those that have some keep them.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class VectorOwner:
     rows: Callable[[Any], EmbeddedRows]
     embed: Callable[[Space, str, int, JobRun], int]
     job: Callable[[str, int], NewJob]
+    wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class VectorUpkeep:
     def unqueued(self) -> Iterator[tuple[str, NewJob, bool]]:
         """(collection, job, whether it would succeed) of what lacks vectors and has no job that makes them."""
         active = {collection.name: collection for collection in self._active()}
-        for name in sorted({*active, *self._others}):
+        for name in sorted(name for name in {*active, *self._others} if self._owner(name).wanted):
             collection, owner = active.get(name), self._owner(name)
             with self._database.read() as unit:
                 physical = collection.physical if collection else ""
@@ -218,7 +220,7 @@ class VectorUpkeep:
 
     def _repair(self, owner: VectorOwner, collection: Collection) -> int:
         """Enqueue the jobs of groups that lack vectors; how many."""
-        if not self._fits(collection):
+        if not owner.wanted or not self._fits(collection):
             # Jobs for it could only die: `zeph collections reembed` is what it needs.
             return 0
         with self._database.write() as unit:

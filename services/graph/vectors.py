@@ -28,15 +28,22 @@ _NEIGHBOURS = 5
 
 
 class EntityVectors:
-    """Embeds entities. From `similarity` on, what their names allow to be one is made one; None: never."""
+    """Embeds entities where that is `wanted`. From `similarity` on, what their names allow to be one is made one."""
 
     def __init__(
-        self, database: GraphDatabase, spaces: VectorSpaces, clock: Clock, *, similarity: float | None = None
+        self,
+        database: GraphDatabase,
+        spaces: VectorSpaces,
+        clock: Clock,
+        *,
+        similarity: float = 0.85,
+        wanted: bool = True,
     ) -> None:
         self._database = database
         self._spaces = spaces
         self._clock = clock
         self._similarity = similarity
+        self._wanted = wanted
         self._writer = VectorWriter[EntityText](
             database, spaces, "entity", lambda unit: unit.graph, lambda row: {"entity_id": row.id}
         )
@@ -44,7 +51,9 @@ class EntityVectors:
     @property
     def owner(self) -> VectorOwner:
         """Entities, as upkeep sees them."""
-        return VectorOwner("entity", "entity_id", lambda unit: unit.graph, self.embed_into, entity_job)
+        return VectorOwner(
+            "entity", "entity_id", lambda unit: unit.graph, self.embed_into, entity_job, wanted=self._wanted
+        )
 
     def embed_block(self, run: JobRun) -> None:
         """Give every entity of the job's block its vectors."""
@@ -77,17 +86,17 @@ class EntityVectors:
                 return written
             embedded = self._writer.embed(space, texts)
             written += self._writer.write(space, namespace, embedded)
-            if self._similarity is not None and space.collection.state is CollectionState.ACTIVE:
+            if space.collection.state is CollectionState.ACTIVE:
                 for item in embedded:
-                    self._join(space, namespace, item, self._similarity)
+                    self._join(space, namespace, item)
 
-    def _join(self, space: Space, namespace: str, item: Embedded[EntityText], similarity: float) -> None:
+    def _join(self, space: Space, namespace: str, item: Embedded[EntityText]) -> None:
         """Make one of an entity and another that is the same under a second name; the older one stays."""
         if not len(item.vectors):
             return
         physical, itself = space.collection.physical, item.row.id
         hits = self._spaces.store.search(physical, namespace, item.vectors[0], limit=_NEIGHBOURS)
-        near = [int(hit.payload["entity_id"]) for hit in hits if hit.score >= similarity]
+        near = [int(hit.payload["entity_id"]) for hit in hits if hit.score >= self._similarity]
         others = [found for found in dict.fromkeys(near) if found != itself]
         if not others:
             return
