@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 from services import errors
-from services.graph.communities import assign_new, refresh_job_if_due
+from services.graph.communities import assign_new
 from services.graph.gate import Limits, admitted
 from services.graph.llm_extraction import Found, is_hopeless
 from services.graph.local_extraction import KnownName, candidate_names
@@ -36,8 +36,9 @@ log = logging.getLogger(__name__)
 TEXTS_PER_JOB = 50
 # Behind what agents wait for.
 _BACKFILL_PRIORITY = 7
+_MODEL_ERRORS = (errors.ModelUnavailable, errors.ReplyUnusable, errors.ModelRejected)
 # What one text can do to a model, and what no other text suffers from.
-_ITS_OWN_FAULT = (errors.ReplyUnusable, errors.ModelTimeout, errors.ModelRejected)
+_ITS_OWN_FAULT = (errors.ModelTimeout, errors.ReplyUnusable, errors.ModelRejected)
 
 
 class Extractor(Protocol):
@@ -53,10 +54,9 @@ class Extractor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExtractionConfig:
-    """What is kept of a text, and how many extractions bring a refresh of the communities (0: none)."""
+    """What is kept of a text; `redact` replaces keys and passwords before anybody reads it."""
 
     limits: Limits = field(default_factory=Limits)
-    refresh_interval: int = 100
     redact: bool = True
 
 
@@ -103,7 +103,8 @@ class GraphExtraction:
 
     def preview(self, text: str, *, namespace: str, said_at: int, speaker: str | None = None) -> Extraction:
         """What would be stored if somebody said this; nothing is. Raises what the model raises."""
-        found = self._read(Reading(text, said_at, speaker), namespace)
+        reading = Reading(text, said_at, speaker)
+        found = self._read(_prepared(reading, redact=self._config.redact), namespace)
         with self._database.write() as unit:
             _forget_replies(unit, namespace, found)
         return found.extraction
@@ -161,9 +162,10 @@ class GraphExtraction:
             run.checkpoint()
             try:
                 counts += self._extract_one(run, kind, reading, replacing)
-            except _ITS_OWN_FAULT as error:
-                self._store.count(namespace, extraction_failures=1)
-                if alone or is_hopeless(error):
+            except _MODEL_ERRORS as error:
+                unread = isinstance(error, errors.ReplyUnusable)
+                self._store.count(namespace, **{"parse_failures" if unread else "extraction_failures": 1})
+                if alone or is_hopeless(error) or not isinstance(error, _ITS_OWN_FAULT):
                     raise
                 log.warning("text_waits_alone %s=%d reason=%s", kind, reading.text_id, error)
                 self._set_apart(run, kind, reading.text_id, replacing)
@@ -198,7 +200,11 @@ class GraphExtraction:
         self, run: JobRun, kind: TextKind, reading: Reading, replacing: str | None
     ) -> Counter[str]:
         namespace = run.job.namespace
-        found = self._read(reading, namespace)
+        prepared = _prepared(reading, redact=self._config.redact)
+        if prepared.text:
+            # Before anybody is asked: attempts are what it counts.
+            self._store.count(namespace, extraction_count=1)
+        found = self._read(prepared, namespace)
 
         def also(stored_in: GraphUnit, stored: StoredExtraction) -> None:
             # One database hands out all units.
@@ -206,10 +212,7 @@ class GraphExtraction:
             if not unit.texts.mark(kind, namespace, reading.text_id, self.label, replacing=replacing):
                 raise _ReadByOthers
             _forget_replies(unit, namespace, found)
-            unit.graph.count(namespace, dict(found.extraction.dropped))
             assign_new(unit, namespace, stored.created_ids)
-            due = refresh_job_if_due(unit, namespace, self._config.refresh_interval)
-            unit.jobs.enqueue([due] if due else [])
 
         try:
             stored = self._store.store(namespace, found.extraction, reading.source(run.job.id), also=also)
@@ -223,9 +226,8 @@ class GraphExtraction:
             completion_tokens=found.completion_tokens,
         )
 
-    def _read(self, reading: Reading, namespace: str) -> Found:
+    def _read(self, prepared: Reading, namespace: str) -> Found:
         """What may be stored of a text; nothing of one without prose, and then nobody is asked."""
-        prepared = _prepared(reading, redact=self._config.redact)
         if not prepared.text:
             return Found(Extraction(self.label))
         found = self._extractor.extract(prepared, namespace=namespace)

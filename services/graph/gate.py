@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from services.graph.models import EntityType, Extraction, FoundEdge, FoundEntity
@@ -97,25 +97,36 @@ def _is_private(name: str) -> bool:
 def _entities(
     found: Sequence[FoundEntity], limit: int, forbidden: tuple[str, ...], counts: Counter[str]
 ) -> list[FoundEntity]:
-    kept: dict[str, FoundEntity] = {}
+    kept: dict[tuple[str, EntityType], FoundEntity] = {}
     for entity in found:
         name = " ".join(clean(entity.name).split())
-        key = canonical(name)
         reason = name_problem(name, entity.type)
         if reason is None and _holds(forbidden, name, entity.summary or ""):
             reason = "forbidden_text"
         if reason is not None:
             counts[reason] += 1
-        elif key in kept:
-            counts["repeated_entity"] += 1
-            first = kept[key]
-            better = entity.type if first.type is EntityType.CONCEPT else first.type
-            kept[key] = replace(first, type=better, summary=first.summary or _summary(entity.summary))
-        else:
-            kept[key] = FoundEntity(name, entity.type, _summary(entity.summary))
+            continue
+        key = _same(kept, canonical(name), entity.type)
+        if key is None:
+            kept[canonical(name), entity.type] = FoundEntity(name, entity.type, _summary(entity.summary))
+            continue
+        counts["repeated_entity"] += 1
+        first = kept[key]
+        better = entity.type if first.type is EntityType.CONCEPT else first.type
+        kept[key] = replace(first, type=better, summary=first.summary or _summary(entity.summary))
     if len(kept) > limit:
         counts["entities_over_limit"] += len(kept) - limit
     return list(kept.values())[:limit]
+
+
+def _same(
+    kept: Mapping[tuple[str, EntityType], FoundEntity], name: str, kind: EntityType
+) -> tuple[str, EntityType] | None:
+    """The one that this is a repeat of: of the same name, and of the same type unless one of both is a mere concept."""
+    same = [key for key in kept if key[0] == name]
+    exact = next((key for key in same if kept[key].type is kind), None)
+    vague = (key for key in same if EntityType.CONCEPT in {kept[key].type, kind})
+    return exact or next(vague, None)
 
 
 def _edges(
