@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from services.documents.splitter import TextSplitter
     from services.embedding.registry import Embeddable, EmbeddingRegistry
     from services.errors import DocumentError, MemoryError  # noqa: A004 - the public name
+    from services.graph.service import GraphStore
     from services.ids import ConversationId, MessageId
     from services.memory.recall import SemanticConfig
     from services.memory.router import HeuristicRouter, MemoryRouter
@@ -42,6 +43,7 @@ _HOMES = {
     "DocumentMetadata": "documents.models",
     "Embeddable": "embedding.registry",
     "EmbeddingRegistry": "embedding.registry",
+    "GraphStore": "graph.service",
     "HeuristicRouter": "memory.router",
     "IngestionPipeline": "documents.service",
     "MemoryError": "errors",
@@ -74,6 +76,7 @@ __all__ = [
     "DocumentMetadata",
     "Embeddable",
     "EmbeddingRegistry",
+    "GraphStore",
     "HeuristicRouter",
     "IngestionPipeline",
     "MemoryError",
