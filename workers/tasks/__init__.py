@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from workers.tasks import cache, corrections, embed, eviction, ingest, maintenance, memory, summaries
+from workers.tasks import (
+    cache,
+    corrections,
+    embed,
+    eviction,
+    graph,
+    graph_communities,
+    ingest,
+    maintenance,
+    memory,
+    summaries,
+)
 
-__all__ = ["cache", "corrections", "embed", "eviction", "ingest", "maintenance", "memory", "summaries"]
+__all__ = [
+    "cache",
+    "corrections",
+    "embed",
+    "eviction",
+    "graph",
+    "graph_communities",
+    "ingest",
+    "maintenance",
+    "memory",
+    "summaries",
+]
