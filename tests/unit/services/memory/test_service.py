@@ -54,7 +54,8 @@ def test_a_message_and_its_job_are_accepted_together_or_not_at_all(memory, conta
     with pytest.raises(errors.StorageBusy):
         memory.remember("user", "lost")
     assert contents(memory.history()) == ["kept"]
-    assert rows(container, "SELECT count(*) FROM jobs") == [(1,)]
+    kinds = [("memory.embed_messages",), ("memory.detect_correction",)]
+    assert rows(container, "SELECT kind FROM jobs ORDER BY id") == kinds
 
 
 def test_remembering_works_while_broker_embedder_and_vector_store_are_down(build):
@@ -254,10 +255,10 @@ def test_b48_tool_traffic_and_skipped_calls_get_no_vectors(memory, container):
     assert embedded(container) == [said]
 
 
-def test_without_an_embedder_nothing_is_enqueued_and_everything_is_found_by_words(build):
+def test_without_an_embedder_no_vectors_are_asked_for_and_everything_is_found_by_words(build):
     container = build(embedding__provider="none")
     message = container.memory.remember("user", "the harbour closes")
-    assert rows(container, "SELECT count(*) FROM jobs") == [(0,)]
+    assert rows(container, "SELECT kind FROM jobs") == [("memory.detect_correction",)]
     assert found(container, "harbour") == {message}
     assert container.message_vectors.embed_missing() == (0, 0)
 
