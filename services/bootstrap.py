@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from services.embedding.upkeep import VectorUpkeep
     from services.graph.communities import Communities
     from services.graph.eviction import GraphEviction
+    from services.graph.extraction import Extractor, GraphExtraction
+    from services.graph.gate import Limits
     from services.graph.recall import GraphRecall
     from services.graph.service import GraphStore
     from services.graph.vectors import EntityVectors
@@ -140,7 +142,7 @@ class Container:
 
     def close(self) -> None:
         """Give back what this process holds: counts, parser child, connections to servers, database."""
-        for name in ("memory", "parser", "response_cache", "language_model", "embedder", "vectors", "sqlite"):
+        for name in ("memory", "parser", "response_cache", "extraction_model", "language_model", "embedder", "vectors", "sqlite"):
             # Not every embedder and vector store holds something.
             close = getattr(self.__dict__.pop(name, None), "close", None)
             if close is not None:
@@ -324,6 +326,15 @@ class Container:
     @cached_property
     def language_model(self) -> LanguageModel | None:
         """The configured language model, behind the cache if that is enabled; None when the provider is none."""
+        return self._chat(self.settings.llm.model)
+
+    @cached_property
+    def extraction_model(self) -> LanguageModel | None:
+        """The language model that reads texts for the graph."""
+        named = self.settings.memory.graph.extract_model
+        return self._chat(named) if named else self.language_model
+
+    def _chat(self, model_name: str) -> LanguageModel | None:
         llm = self.settings.llm
         if llm.provider == "none":
             return None
@@ -333,7 +344,7 @@ class Container:
         model = OpenAiChat(
             llm.base_url,
             llm.api_key.get_secret_value(),
-            llm.model,
+            model_name,
             timeout_seconds=llm.timeout_secs,
             connect_seconds=llm.connect_timeout_secs,
         )
@@ -386,6 +397,7 @@ class Container:
     @cached_property
     def memory(self) -> SemanticMemory:
         """What agents said: remembered, recalled, forgotten."""
+        from services.graph.extraction import message_jobs
         from services.memory.access import AccessCounts
         from services.memory.models import EmbeddingRule
         from services.memory.service import SemanticMemory
@@ -403,6 +415,8 @@ class Container:
             summarize_after=0 if self.settings.llm.provider == "none" else memory.summarization_threshold,
             detect_corrections=memory.corrections.correction_detection,
             context=lambda: self.context,
+            graph_jobs=message_jobs,
+            extract_graph=memory.graph.enabled,
         )
 
     @cached_property
@@ -562,6 +576,38 @@ class Container:
             resolver=resolver,
             refresh_every=graph.community_refresh_interval,
             embed=graph.use_embedding_resolution,
+        )
+
+    @cached_property
+    def graph_extraction(self) -> GraphExtraction:
+        """Has texts read for the graph."""
+        from services.graph.extraction import ExtractionConfig, GraphExtraction
+        from services.graph.gate import Limits
+
+        graph = self.settings.memory.graph
+        limits = Limits(
+            graph.max_entities_per_message,
+            graph.max_edges_per_message,
+            tuple(filter(None, map(str.strip, graph.forbidden_text.split(",")))),
+        )
+        config = ExtractionConfig(limits, redact=self.settings.memory.redact_credentials)
+        return GraphExtraction(self.database, self.graph, self._extractor(limits), config)
+
+    def _extractor(self, limits: Limits) -> Extractor:
+        graph = self.settings.memory.graph
+        model = self.extraction_model
+        if model is None:
+            from services.graph.extraction import LocalExtractor
+
+            return LocalExtractor(self.database, typed_relations=graph.typed_relations)
+        from services.graph.llm_extraction import LlmExtractor
+
+        return LlmExtractor(
+            self.database,
+            model,
+            self.clock,
+            limits=limits,
+            timeout_seconds=graph.extraction_timeout_secs,
         )
 
     @cached_property

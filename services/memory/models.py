@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -85,6 +85,13 @@ class NewMessage:
         spoken = self.role is Role.USER and self.origin in (None, Origin.USER) and self.agent_visible
         tools = any(part.get("kind") in _TOOL_PARTS for part in self.parts)
         return spoken and not tools and bool(self.content.strip())
+
+    @property
+    def states_facts(self) -> bool:
+        """Whether the graph is made of it: a person said it, to this agent or in a conversation from elsewhere."""
+        return self.by_person or (
+            self.origin is Origin.IMPORT and replace(self, origin=Origin.USER).by_person
+        )
 
 
 @dataclass(frozen=True, slots=True)

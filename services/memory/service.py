@@ -47,6 +47,9 @@ log = logging.getLogger(__name__)
 
 _MESSAGES_PER_UNIT = 500
 
+# The jobs that read these messages of a namespace for the graph.
+GraphJobs = Callable[[str, Sequence[int]], Sequence[NewJob]]
+
 
 class SemanticMemory:
     """What an agent said and heard. Every method acts on one namespace, the configured one by default.
@@ -68,6 +71,8 @@ class SemanticMemory:
         summarize_after: int = 0,
         detect_corrections: bool = False,
         context: Callable[[], ContextBuilder] | None = None,
+        graph_jobs: GraphJobs | None = None,
+        extract_graph: bool = False,
     ) -> None:
         self._database = database
         self._vectors = vectors
@@ -79,6 +84,8 @@ class SemanticMemory:
         self._summarize_after = summarize_after
         self._detect_corrections = detect_corrections
         self._context = context
+        self._graph_jobs = graph_jobs
+        self._extract_graph = extract_graph
         self._opened: Callable[[], None] | None = None
 
     @classmethod
@@ -176,6 +183,17 @@ class SemanticMemory:
                 known = unit.messages.import_keys(chosen, keys)
                 added += self._add(unit, mine, chosen, _news(part, known))
         return added
+
+    def spawn_graph_extraction(
+        self, messages: Sequence[MessageId], *, namespace: str | None = None
+    ) -> list[int]:
+        """Have workers read these messages for the graph, also where [memory.graph] is not enabled; the jobs' ids.
+
+        Returns at once. Only what users say in prose is read, and nothing twice. [] when the ledger is full: a
+        backfill finds them. Raises StorageBusy.
+        """
+        with self._database.write() as unit:
+            return self._ask_for_graph(unit, namespace or self._namespace, messages)
 
     def replace_conversation(
         self,
@@ -344,6 +362,9 @@ class SemanticMemory:
         wanted = [found for found, message in zip(ids, judged, strict=True) if message.embeddable]
         self._ask_for_vectors(unit, namespace, wanted)
         self._ask_for_summary(unit, namespace, conversation)
+        if self._extract_graph:
+            said = [found for found, message in zip(ids, judged, strict=True) if message.states_facts]
+            self._ask_for_graph(unit, namespace, said)
         return ids
 
     def _ask_for_vectors(self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]) -> None:
@@ -354,6 +375,15 @@ class SemanticMemory:
         except errors.BackPressure as error:
             # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
             log.warning("message_waits_for_backfill reason=%s", error)
+
+    def _ask_for_graph(
+        self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]
+    ) -> list[int]:
+        try:
+            return unit.jobs.enqueue(self._graph_jobs(namespace, ids) if self._graph_jobs and ids else [])
+        except errors.BackPressure as error:
+            log.warning("graph_waits_for_backfill messages=%d reason=%s", len(ids), error)
+            return []
 
     def _ask_for_detection(self, unit: MemoryUnit, namespace: str, message_id: MessageId) -> None:
         job = NewJob(DETECT_CORRECTION, {"message_id": message_id}, namespace, dedupe_key=str(message_id))
