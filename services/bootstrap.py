@@ -142,7 +142,16 @@ class Container:
 
     def close(self) -> None:
         """Give back what this process holds: counts, parser child, connections to servers, database."""
-        for name in ("memory", "parser", "response_cache", "extraction_model", "language_model", "embedder", "vectors", "sqlite"):
+        for name in (
+            "memory",
+            "parser",
+            "response_cache",
+            "extraction_model",
+            "language_model",
+            "embedder",
+            "vectors",
+            "sqlite",
+        ):
             # Not every embedder and vector store holds something.
             close = getattr(self.__dict__.pop(name, None), "close", None)
             if close is not None:

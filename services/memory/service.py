@@ -376,9 +376,7 @@ class SemanticMemory:
             # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
             log.warning("message_waits_for_backfill reason=%s", error)
 
-    def _ask_for_graph(
-        self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]
-    ) -> list[int]:
+    def _ask_for_graph(self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]) -> list[int]:
         try:
             return unit.jobs.enqueue(self._graph_jobs(namespace, ids) if self._graph_jobs and ids else [])
         except errors.BackPressure as error:
