@@ -13,6 +13,7 @@ from services.adapters.database import Unit
 from services.adapters.document_rows import scope_token
 from services.adapters.erasure import Erasure, parts
 from services.embedding.writing import removal_job
+from services.graph.names import canonical
 from services.ids import DEFAULT_NAMESPACE
 from services.jobs.models import LIVE_STATES, REEMBED, REMOVE_VECTORS, RetryPolicy
 from services.ports import Clock
@@ -51,6 +52,7 @@ _SCOPES = {
     "summaries": "summaries",
     "key_facts": "summaries",
     "zeph_corrections": "corrections",
+    "graph_entities": "entities",
 }
 _AGAIN = "`zeph documents remove` the document and ingest it again"
 
@@ -413,7 +415,28 @@ def _document_rules() -> list[Rule]:
 
 
 def _graph_rules() -> list[Rule]:
+    def unlike(table: str, column: str) -> Broken:
+        names = f"SELECT rowid, {column} FROM {table}"  # noqa: S608
+
+        def broken(connection: sa.Connection, _now: int) -> Sequence[Id]:
+            return [row for row, name in connection.exec_driver_sql(names) if canonical(name) != name]
+
+        return broken
+
     return [
+        *(
+            Rule(
+                "entity_name",
+                table,
+                "names that are not normalised, so that nothing finds them and others are stored beside them",
+                unlike(table, column),
+                "merge each with the entity of the right name: `zeph graph --help`",
+            )
+            for table, column in (
+                ("graph_entities", "canonical_name"),
+                ("graph_entity_aliases", "alias_name"),
+            )
+        ),
         Rule(
             "edge_namespace",
             "graph_edges",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from services.adapters.graph_rows import entity_scope
 from services.adapters.sqlite import driver
 from services.bootstrap import Container
 from services.doctor.models import Report
@@ -82,6 +83,7 @@ def fill(made: Container, folder: Path) -> None:
 
 def graph(made: Container, namespace: str) -> None:
     """Two entities with a fact, an alias and a community, and a fact that no longer holds."""
+    scope = entity_scope(namespace)
     base = 1 if namespace == "default" else 101
     entity = "INSERT INTO graph_entities(id, namespace, name, canonical_name, entity_type, scope, first_seen_at, last_seen_at)"
     edge = (
@@ -89,8 +91,8 @@ def graph(made: Container, namespace: str) -> None:
         "valid_from, valid_to, created_at)"
     )
     statements = [
-        f"{entity} VALUES ({base}, '{namespace}', 'Hanne', 'hanne', 'person', 'x', 1, 1)",
-        f"{entity} VALUES ({base + 1}, '{namespace}', 'Winch', 'winch', 'tool', 'x', 1, 1)",
+        f"{entity} VALUES ({base}, '{namespace}', 'Hanne', 'hanne', 'person', '{scope}', 1, 1)",
+        f"{entity} VALUES ({base + 1}, '{namespace}', 'Winch', 'winch', 'tool', '{scope}', 1, 1)",
         f"{edge} VALUES ({base}, '{namespace}', {base}, {base + 1}, 'repaired', 'f', 0.9, 10, NULL, 20)",
         f"{edge} VALUES ({base + 1}, '{namespace}', {base}, {base + 1}, 'owns', 'f', 0.9, 10, 15, 20)",
         (
@@ -334,6 +336,9 @@ DAMAGES = {
     ),
     "a fact superseded by itself": Damage(
         "edge_superseded", ["UPDATE graph_edges SET superseded_by_id = id WHERE id = 2"]
+    ),
+    "an entity whose name is not normalised": Damage(
+        "entity_name", ["UPDATE graph_entities SET canonical_name = 'Hanne' WHERE id = 1"], repaired=False
     ),
     "an alias in another namespace than its entity": Damage(
         "alias_namespace", ["UPDATE graph_entity_aliases SET namespace = 'eve' WHERE entity_id = 1"]
