@@ -697,7 +697,13 @@ class Container:
         from services.documents.service import IngestionPipeline
 
         limit = self.settings.memory.documents.max_file_bytes
-        return IngestionPipeline(self.database, self.spaces, self.parser, max_file_bytes=limit)
+        return IngestionPipeline(
+            self.database,
+            self.spaces,
+            self.parser,
+            max_file_bytes=limit,
+            graph_jobs=lambda *document: self.graph_extraction.enqueue_document(*document),
+        )
 
     @cached_property
     def documents(self) -> DocumentSearch:

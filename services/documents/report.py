@@ -19,7 +19,7 @@ class BatchProgress:
     """Counts of one batch. `files` grows while folders are still walked (`walking`).
 
     `outcomes` counts finished files; `chunks` are those of the batch's files, `added` the new ones among them.
-    `dead_jobs` are files or vectors that were given up.
+    `dead_jobs` are documents whose vectors or facts were given up.
     """
 
     batch_id: int
@@ -47,7 +47,7 @@ class BatchProgress:
 
     @property
     def failures(self) -> int:
-        """Files that could not be read or stored, and vectors that could not be made."""
+        """Files that could not be read or stored, and what could not be made of the others."""
         return self.outcomes.get(Outcome.FAILED, 0) + self.dead_jobs
 
 
@@ -91,7 +91,7 @@ def batch_progress(database: DocumentDatabase, batch_id: int, namespace: str) ->
         vectors=sum(row.vectors for row in tallies if row.kind == EMBED_DOCUMENT.name),
         open_jobs=sum(row.jobs for row in tallies if row.state in _OPEN),
         dead_jobs=sum(
-            row.jobs for row in tallies if row.state == JobState.DEAD and row.kind == EMBED_DOCUMENT.name
+            row.jobs for row in tallies if row.state == JobState.DEAD and row.kind != INGEST_FILE.name
         ),
         chunks_without_vectors=waiting,
         error=batch.error_message,
@@ -113,7 +113,7 @@ def batch_files(database: DocumentDatabase, batch_id: int) -> Iterator[FileRepor
 
 def _file_report(job: Job) -> FileReport | None:
     if job.state is JobState.DEAD:
-        source = str(job.payload.get("source") or f"document {job.payload.get('document_id')}")
+        source = str(job.payload.get("source") or f"{job.kind} {dict(job.payload)}")
         return FileReport(source, Outcome.FAILED, job.error_type or "", job.error_message or "")
     if job.kind != INGEST_FILE.name:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -52,6 +52,7 @@ class IngestRequest:
     namespace: str = "default"
     splitter: SplitterConfig = field(default_factory=SplitterConfig)
     prune: bool = False
+    graph: bool = False
 
     def __post_init__(self) -> None:
         if not self.paths:
@@ -70,6 +71,10 @@ class Submission:
     resumed: bool
 
 
+# Enqueues, in a unit, the jobs that read a document for the graph: (unit, namespace, document id, batch).
+GraphJobs = Callable[[Any, str, int, int | None], None]
+
+
 class IngestionPipeline:
     """Loads, splits, stores and embeds documents through the job ledger."""
 
@@ -80,6 +85,7 @@ class IngestionPipeline:
         parser: DocumentParser,
         *,
         max_file_bytes: int = DEFAULT_MAX_BYTES,
+        graph_jobs: GraphJobs | None = None,
     ) -> None:
         self._database = database
         self._spaces = spaces
@@ -92,6 +98,7 @@ class IngestionPipeline:
         )
         self._parser = parser
         self._max_file_bytes = max_file_bytes
+        self._graph_jobs = graph_jobs
 
     # ---- for callers -----------------------------------------------------------------------------------------
 
@@ -203,6 +210,8 @@ class IngestionPipeline:
             if _signature(path) != before:
                 raise errors.TransientError(f"{source} changed while it was read", retry_after_seconds=0.5)
             outcome = self._store(unit, version, parent=run.job.parent_id) if version else _unchanged(source)
+            if payload.get("graph"):
+                self._ask_for_graph(unit, run)
             run.finish(unit, outcome | {"source": source})
 
     def embed_document(self, run: JobRun) -> None:
@@ -310,6 +319,12 @@ class IngestionPipeline:
             "warnings": list(version.document.warnings),
         }
 
+    def _ask_for_graph(self, unit: DocumentUnit, run: JobRun) -> None:
+        namespace, payload = run.job.namespace, run.payload
+        stored = unit.documents.find(namespace, payload["collection"], payload["source"])
+        if stored is not None and self._graph_jobs is not None:
+            self._graph_jobs(unit, namespace, stored.id, run.job.parent_id)
+
     def _space(self, document_id: int) -> Space | None:
         with self._database.read() as unit:
             collection = unit.documents.collection_of(document_id)
@@ -366,6 +381,7 @@ def _file_job(found: FoundFile, request: IngestRequest, parent: int) -> NewJob:
         "source": found.source,
         "collection": request.collection,
         "splitter": asdict(request.splitter),
+        "graph": request.graph,
     }
     return NewJob(INGEST_FILE, payload, request.namespace, _key(found.source, parent), parent)
 

@@ -51,6 +51,9 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Also forget files that are gone from these folders.")
     ] = False,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Also read them for the graph: entities and facts.")
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Accept the work and return; workers do it.")
     ] = False,
@@ -76,6 +79,7 @@ def ingest(
                 defaults.chunk_overlap if chunk_overlap is None else chunk_overlap,
             ),
             prune=prune,
+            graph=graph,
         )
         _refuse_mismatch(container, request)
         if detach:
@@ -199,7 +203,7 @@ def _report(container: Container, progress: BatchProgress, *, seconds: float, as
     if progress.error:
         say(f"the batch did not finish: {progress.error}")
     if progress.dead_jobs:
-        say(f"{progress.dead_jobs} documents have no vectors yet: `zeph jobs list --state dead` says why")
+        say(f"{progress.dead_jobs} jobs were given up: `zeph jobs list --state dead` says why")
 
 
 def _print_problems(files: list[FileReport]) -> None:
