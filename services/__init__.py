@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from services.cache.client import cached_client
     from services.cache.models import CacheRequest
     from services.cache.service import ResponseCache
+    from services.corrections.detector import FeedbackDetector
+    from services.corrections.models import UserCorrection
     from services.documents.loaders import DocumentLoader
     from services.documents.models import Chunk, Document, DocumentMetadata, SplitterConfig
     from services.documents.service import IngestionPipeline
@@ -43,6 +45,7 @@ _HOMES = {
     "DocumentMetadata": "documents.models",
     "Embeddable": "embedding.registry",
     "EmbeddingRegistry": "embedding.registry",
+    "FeedbackDetector": "corrections.detector",
     "GraphStore": "graph.service",
     "HeuristicRouter": "memory.router",
     "IngestionPipeline": "documents.service",
@@ -60,6 +63,7 @@ _HOMES = {
     "TextLoader": "adapters.parsing.text",
     "TextSplitter": "documents.splitter",
     "TokenCounter": "memory.tokens",
+    "UserCorrection": "corrections.models",
     "cached_client": "cache.client",
     "open_container": "bootstrap",
 }
@@ -76,6 +80,7 @@ __all__ = [
     "DocumentMetadata",
     "Embeddable",
     "EmbeddingRegistry",
+    "FeedbackDetector",
     "GraphStore",
     "HeuristicRouter",
     "IngestionPipeline",
@@ -93,6 +98,7 @@ __all__ = [
     "TextLoader",
     "TextSplitter",
     "TokenCounter",
+    "UserCorrection",
     "cached_client",
     "open_container",
 ]

@@ -42,6 +42,7 @@ _AFFIRMED = 0.15
 _ASIDE = 0.10
 _BEGINNING = 120
 _HEDGE_REACH = 80
+_OWN_WORDS = 20
 # A greeting or a sigh may stand before the phrase that opens a message.
 _OPENING = 8
 
@@ -192,7 +193,9 @@ def _english(text: str) -> Iterator[tuple[Cue, float, int]]:
     if opening is not None:
         yield opening, opening.confidence, 0
     for cue, place in islice(_ANYWHERE.within(text), _MOST_CUES):
-        yield cue, cue.confidence, place
+        # "Solved by P, no that is wrong, by Q": he takes back what he is just saying.
+        if place < _OWN_WORDS or not text.endswith(("no ", "no, "), 0, place):
+            yield cue, cue.confidence, place
 
 
 def _other(text: str) -> Iterator[tuple[Cue, float, int]]:

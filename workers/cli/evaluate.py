@@ -66,6 +66,56 @@ def retrieval(
     _print(result["scores"])
 
 
+@app.command()
+def corrections(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="Folder with sets of labelled messages, *.jsonl.gz.")],
+    *,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Default: the setting correction_confidence_threshold.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for corrections in labelled messages, print precision, recall and false alarms."""
+    from services.corrections.detector import FeedbackDetector
+    from services.evaluation.corrections import evaluate
+
+    with open_container(context) as container:
+        wanted = container.settings.memory.corrections.correction_confidence_threshold
+    found = evaluate(
+        FeedbackDetector(wanted if threshold is None else threshold), path.expanduser().resolve()
+    )
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    table(
+        "set",
+        "messages",
+        "corrections",
+        "found",
+        "false alarms",
+        "precision",
+        "recall",
+        "alarm rate",
+        rows=[
+            (
+                one.name,
+                one.messages,
+                one.corrections,
+                one.found,
+                one.false_alarms,
+                *map(_share, (one.precision, one.recall, one.false_alarm_rate)),
+            )
+            for one in found
+        ],
+    )
+    kinds = [
+        (one.name, kind, f"{hits} of {all_}") for one in found for kind, (hits, all_) in one.kinds.items()
+    ]
+    say("")
+    table("set", "kind", "found", rows=kinds)
+
+
 def _documents(container: Container, folder: Path, modes: list[str], concurrency: int) -> dict[str, Any]:
     from services.documents.models import SplitterConfig
     from services.evaluation.datasets import load_retrieval_set
@@ -123,6 +173,10 @@ def _print(scores: list[dict[str, Any]]) -> None:
 
 def _line(one: dict[str, Any], columns: list[str]) -> list[str]:
     return [*_figures(one["metrics"], columns), f"{one['milliseconds']:.1f}"]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _figures(metrics: dict[str, float], columns: list[str]) -> list[str]:

@@ -19,6 +19,7 @@ from workers.cli import (
     collections,
     config,
     context,
+    corrections,
     database,
     doctor,
     documents,
@@ -60,6 +61,7 @@ app.add_typer(chat.app, name="chat")
 app.add_typer(summaries.app, name="summaries")
 app.add_typer(summaries.facts_app, name="facts")
 app.add_typer(cache.app, name="cache")
+app.add_typer(corrections.app, name="corrections")
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(database.app, name="db")
