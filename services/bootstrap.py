@@ -406,7 +406,7 @@ class Container:
     @cached_property
     def memory(self) -> SemanticMemory:
         """What agents said: remembered, recalled, forgotten."""
-        from services.graph.extraction import message_jobs
+        from services.graph.extraction_jobs import message_jobs
         from services.memory.access import AccessCounts
         from services.memory.models import EmbeddingRule
         from services.memory.service import SemanticMemory
@@ -695,6 +695,7 @@ class Container:
     def ingestion(self) -> IngestionPipeline:
         """Files to documents, chunks and vectors."""
         from services.documents.service import IngestionPipeline
+        from services.graph.extraction_jobs import enqueue_document
 
         limit = self.settings.memory.documents.max_file_bytes
         return IngestionPipeline(
@@ -702,7 +703,7 @@ class Container:
             self.spaces,
             self.parser,
             max_file_bytes=limit,
-            graph_jobs=lambda *document: self.graph_extraction.enqueue_document(*document),
+            graph_jobs=enqueue_document,
         )
 
     @cached_property

@@ -12,7 +12,8 @@ from services.adapters.erasure import parts
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
 from services.adapters.tables import messages as m
-from services.graph.texts import CONTEXT_MESSAGES, Reading, TextKind
+from services.graph.extraction_jobs import TextKind
+from services.graph.texts import CONTEXT_MESSAGES, Reading
 from services.memory.models import Origin, Role
 
 _TABLES = {TextKind.MESSAGES: m, TextKind.CHUNKS: c}

@@ -10,10 +10,11 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from services import errors
 from services.graph.communities import assign_new
+from services.graph.extraction_jobs import TEXTS_PER_JOB, TextKind, message_jobs, text_jobs
 from services.graph.gate import Limits, admitted
 from services.graph.llm_extraction import Found, is_hopeless
 from services.graph.local_extraction import KnownName, candidate_names
@@ -24,18 +25,13 @@ from services.graph.prompt import MAX_TEXT_BYTES
 from services.graph.prose import prose, within
 from services.graph.service import GraphStore
 from services.graph.store import GraphUnit
-from services.graph.texts import ExtractionDatabase, ExtractionUnit, Reading, TextKind
-from services.ids import content_hash
-from services.jobs.models import BACKFILL_GRAPH, EXTRACT_GRAPH, NewJob
+from services.graph.texts import ExtractionDatabase, ExtractionUnit, Reading
+from services.jobs.models import BACKFILL_GRAPH, NewJob
 from services.jobs.run import JobRun
 from services.language.prompts import redacted
 
 log = logging.getLogger(__name__)
 
-# One job reads so many texts: few enough to share the work, many enough that the ledger stays short.
-TEXTS_PER_JOB = 50
-# Behind what agents wait for.
-_BACKFILL_PRIORITY = 7
 _MODEL_ERRORS = (errors.ModelUnavailable, errors.ReplyUnusable, errors.ModelRejected)
 # What one text can do to a model, and what no other text suffers from.
 _ITS_OWN_FAULT = (errors.ModelTimeout, errors.ReplyUnusable, errors.ModelRejected)
@@ -141,13 +137,6 @@ class GraphExtraction:
             replacing = self._replacing(replace_local=replace_local)
             return unit.texts.count_unread(namespace, replacing=replacing)
 
-    def enqueue_document(
-        self, unit: ExtractionUnit, namespace: str, document_id: int, parent: int | None
-    ) -> None:
-        """Enqueue, in this unit, the jobs that read the chunks of a document that nobody has read yet."""
-        ids = unit.texts.of_document(namespace, document_id)
-        unit.jobs.enqueue(_jobs(TextKind.CHUNKS, namespace, ids, parent=parent))
-
     # ---- for workers -----------------------------------------------------------------------------------------
 
     def extract(self, run: JobRun) -> None:
@@ -187,7 +176,7 @@ class GraphExtraction:
                     ids = unit.texts.next_unread(
                         kind, namespace, after=after, limit=page, replacing=replacing
                     )
-                    unit.jobs.enqueue(_jobs(kind, namespace, ids, parent=run.job.id, replacing=replacing))
+                    unit.jobs.enqueue(text_jobs(kind, namespace, ids, parent=run.job.id, replacing=replacing))
                 if not ids:
                     break
                 after, left = ids[-1], left - len(ids)
@@ -239,7 +228,7 @@ class GraphExtraction:
         return replace(found, extraction=admitted(extraction, self._config.limits, known=known))
 
     def _set_apart(self, run: JobRun, kind: TextKind, text_id: int, replacing: str | None) -> None:
-        job = _jobs(kind, run.job.namespace, [text_id], parent=run.job.parent_id, replacing=replacing)
+        job = text_jobs(kind, run.job.namespace, [text_id], parent=run.job.parent_id, replacing=replacing)
         with self._database.write() as unit:
             unit.jobs.enqueue(job)
 
@@ -256,37 +245,6 @@ class GraphExtraction:
 
 class _ReadByOthers(Exception):
     """The text is gone, or another worker has stored it."""
-
-
-def message_jobs(namespace: str, ids: Sequence[int]) -> list[NewJob]:
-    """The jobs that read these messages."""
-    return _jobs(TextKind.MESSAGES, namespace, ids)
-
-
-def _jobs(
-    kind: TextKind,
-    namespace: str,
-    ids: Sequence[int],
-    *,
-    parent: int | None = None,
-    replacing: str | None = None,
-) -> list[NewJob]:
-    listed = sorted(set(ids))
-    parts = [listed[at : at + TEXTS_PER_JOB] for at in range(0, len(listed), TEXTS_PER_JOB)]
-    return [_job(kind, namespace, part, parent, replacing) for part in parts]
-
-
-def _job(kind: TextKind, namespace: str, ids: list[int], parent: int | None, replacing: str | None) -> NewJob:
-    payload: dict[str, Any] = {kind.value: ids}
-    name = str(ids[0]) if len(ids) == 1 else content_hash(repr(ids))
-    key = f"{kind}/{name}"
-    if replacing is not None:
-        payload["replacing"] = replacing
-        key += f"/{replacing}"
-    if parent is None:
-        return NewJob(EXTRACT_GRAPH, payload, namespace, key)
-    # A batch waits for its own children: a live job of somebody else would not be one.
-    return NewJob(EXTRACT_GRAPH, payload, namespace, f"{parent}/{key}", parent, _BACKFILL_PRIORITY)
 
 
 def _prepared(reading: Reading, *, redact: bool) -> Reading:

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from services.graph.communities import CommunityUnit
+from services.graph.extraction_jobs import TextKind
 from services.graph.models import Source
 from services.graph.store import GraphUnit
 
 # Messages before one that help to understand it.
 CONTEXT_MESSAGES = 4
-
-
-class TextKind(StrEnum):
-    """What a text is; the value is its field in the payload of a job."""
-
-    MESSAGES = "messages"
-    CHUNKS = "chunks"
 
 
 @dataclass(frozen=True, slots=True)
