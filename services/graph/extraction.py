@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -26,12 +26,14 @@ from services.graph.prose import prose, within
 from services.graph.service import GraphStore
 from services.graph.store import GraphUnit
 from services.graph.texts import ExtractionDatabase, ExtractionUnit, Reading
-from services.jobs.models import BACKFILL_GRAPH, NewJob
+from services.jobs.models import BACKFILL_GRAPH, LIVE_STATES, Job, JobState, NewJob
 from services.jobs.run import JobRun
 from services.language.prompts import redacted
 
 log = logging.getLogger(__name__)
 
+_PAGE = 1_000
+_COUNTED = ("texts", "entities", "edges", "prompt_tokens", "completion_tokens")
 _MODEL_ERRORS = (errors.ModelUnavailable, errors.ReplyUnusable, errors.ModelRejected)
 # What one text can do to a model, and what no other text suffers from.
 _ITS_OWN_FAULT = (errors.ModelTimeout, errors.ReplyUnusable, errors.ModelRejected)
@@ -54,6 +56,22 @@ class ExtractionConfig:
 
     limits: Limits = field(default_factory=Limits)
     redact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionReport:
+    """What jobs came to: texts read, names and statements found in them, jobs still open, and why others are dead.
+
+    `entities` and `edges` count a name once for each text that has it.
+    """
+
+    texts: int = 0
+    entities: int = 0
+    edges: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    open_jobs: int = 0
+    failures: tuple[str, ...] = ()
 
 
 class LocalExtractor:
@@ -136,6 +154,17 @@ class GraphExtraction:
         with self._database.read() as unit:
             replacing = self._replacing(replace_local=replace_local)
             return unit.texts.count_unread(namespace, replacing=replacing)
+
+    def report(self, job_ids: Sequence[int]) -> ExtractionReport:
+        """How far these jobs are, with the jobs that they were split into."""
+        counts: Counter[str] = Counter()
+        failures: list[str] = []
+        for job in self._with_children(job_ids):
+            if job.state is JobState.DEAD:
+                failures.append(f"job {job.id}: {job.error_message}")
+            counts["open_jobs"] += job.state in LIVE_STATES
+            counts += Counter({name: (job.outcome or {}).get(name, 0) for name in _COUNTED})
+        return ExtractionReport(**counts, failures=tuple(failures))
 
     # ---- for workers -----------------------------------------------------------------------------------------
 
@@ -231,6 +260,16 @@ class GraphExtraction:
         job = text_jobs(kind, run.job.namespace, [text_id], parent=run.job.parent_id, replacing=replacing)
         with self._database.write() as unit:
             unit.jobs.enqueue(job)
+
+    def _with_children(self, job_ids: Sequence[int]) -> Iterator[Job]:
+        with self._database.read() as unit:
+            jobs = [job for job_id in job_ids if (job := unit.jobs.get(job_id)) is not None]
+            yield from jobs
+            for parent in jobs:
+                before: int | None = None
+                while page := unit.jobs.select(parent_id=parent.id, before_id=before, limit=_PAGE):
+                    yield from page
+                    before = page[-1].id
 
     def _replacing(self, *, replace_local: bool) -> str | None:
         if not replace_local:

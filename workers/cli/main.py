@@ -24,6 +24,7 @@ from workers.cli import (
     doctor,
     documents,
     evaluate,
+    graph,
     history,
     ingest,
     jobs,
@@ -62,6 +63,7 @@ app.add_typer(summaries.app, name="summaries")
 app.add_typer(summaries.facts_app, name="facts")
 app.add_typer(cache.app, name="cache")
 app.add_typer(corrections.app, name="corrections")
+app.add_typer(graph.app, name="graph")
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(database.app, name="db")
