@@ -319,8 +319,9 @@ def _match(groups: Sequence[Group], stored: Sequence[Community]) -> tuple[dict[i
 
     A changed group inherits the community that most of its members come from, so that its id and its text last.
     """
-    known = {one.fingerprint.removeprefix(_LOCAL): one.id for one in stored if one.fingerprint}
-    kept = {known[group.fingerprint]: at for at, group in enumerate(groups) if group.fingerprint in known}
+    known = {(one.fingerprint.removeprefix(_LOCAL), one.entity_ids): one.id for one in stored}
+    same = ((group.fingerprint, tuple(sorted(group.entity_ids))) for group in groups)
+    kept = {known[what]: at for at, what in enumerate(same) if what in known}
     home = {entity: one.id for one in stored if one.id not in kept for entity in one.entity_ids}
     unchanged = set(kept.values())
     shared = Counter(

@@ -19,6 +19,7 @@ _LABEL_NAMES = 3
 _LOCAL_NAMES, _LOCAL_FACTS = 5, 3
 _NAME_CHARACTERS, _FACT_CHARACTERS, _SUMMARY_CHARACTERS = 100, 300, 2_000
 _REPLY_TOKENS = 400
+_FENCED = re.compile(r"```[\w+-]*\n(.*)\n```", re.DOTALL)
 # Zero-width characters and marks of direction and byte order.
 _HIDDEN = re.compile("[\u200b-\u200f\ufeff]")
 
@@ -104,7 +105,9 @@ def summary_request(
 
 def read_summary(reply: str) -> str:
     """The paragraph of a reply. Raises ReplyUnusable for what is no prose."""
-    text = clean(without_thinking(reply)).removeprefix("Summary:").strip()
+    said = clean(without_thinking(reply))
+    fenced = _FENCED.fullmatch(said)
+    text = (fenced[1] if fenced else said).removeprefix("Summary:").strip()
     if text.startswith(("{", "[", "<", "```")) or not any(char.isalpha() for char in text):
         raise unusable("it is no plain text", reply)
     return cut(" ".join(text.split()), _SUMMARY_CHARACTERS)
