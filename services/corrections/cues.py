@@ -41,290 +41,252 @@ class Cue:
     pattern: str
 
 
+def _cue(kind: CorrectionKind, needs: Needs, confidence: float, *patterns: str) -> Cue:
+    return Cue(kind, needs, confidence, f"(?:{'|'.join(patterns)})")
+
+
 # ---- English ---------------------------------------------------------------------------------------------------
 
-_NOT = r"(?:not|n[o']t)"
-_VERY = r"(?:(?:just|still|all|so|totally|completely|plain|simply|also|really|clearly|obviously|actually|quite) ){0,2}"
-_THIS = r"(?:that|this|it)(?:'?s| is| was| isn'?t| wasn'?t| looks| seems| sounds)"
+_ENDS = r"(?=\s*[.,!:;]|\W*$)"
+_VERY = r"(?:(?:just|still|all|so|totally|completely|plain|simply|also|really|clearly|actually|quite) ){0,2}"
+_IS = r"(?:'?s| is| was| isn'?t| wasn'?t| looks| seems| sounds)"
 _BAD = (
     r"(?:wrong|incorrect|false|untrue|nonsense|garbage|terrible|horrible|awful|useless|unhelpful|broken|inaccurate"
-    r"|misleading|mistaken|backwards|bad|not (?:right|correct|true|accurate|helpful|good|it|ok|okay|acceptable|working))"
+    r"|misleading|mistaken|backwards|bad|outdated|obsolete|made up|a hallucination"
+    r"|not (?:right|correct|true|accurate|helpful|good|it|ok|okay|acceptable|working))"
 )
-_WORKS = r"(?:work|working|help|fix|solve|run|compile|build|match|show|appear|do (?:it|anything|what))"
-_FAILS = (
-    r"(?:do(?:es)?n'?t|do(?:es)? not|didn'?t|did not|won'?t|will not|isn'?t|is not|wasn'?t|can'?t|cannot)"
+_DOES_NOT = r"(?:do(?:es)?n'?t|do(?:es)? not|didn'?t|did not|won'?t|will not)"
+_IS_NOT = r"(?:isn'?t|is not|aren'?t|are not|wasn'?t|was not)"
+_CANNOT = r"(?:can'?t|cannot|can not|couldn'?t|could not)"
+_VERB = (
+    r"(?:work|help|compile|run|load|build|pass|fix|solve|match|show|appear|exist|render|update|happen|come|look|do|have"
+    r"|return|include|contain|handle|seem|get|support|use|parse|print|fit|find|open|save|change|start|stop|add)"
 )
 
 # Said of oneself, wherever it stands.
-ENGLISH_SELF = (
-    Cue(_SELF, Needs.NOTHING, 0.80, r"(?<!if )(?<!why )(?<!whether )(?<!where )i was (?:wrong|mistaken)"),
-    Cue(
+SELF = (
+    _cue(
         _SELF,
         Needs.NOTHING,
         0.80,
-        r"(?<!what )(?<!as )(?<!is )i (?:actually )?meant(?! (?:that|for) (?:as|to))",
-    ),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"i (?:misspoke|mistyped|misread|misremembered)"),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"i made a (?:mistake|typo|error)"),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"let me (?:correct|rephrase)(?: (?:that|myself|it))?"),
-    # Without a stop before it: what he is just saying.
-    Cue(
-        _SELF,
-        Needs.NOTHING,
-        0.80,
+        r"(?<!if )(?<!why )(?<!whether )(?<!where )i was (?:wrong|mistaken)(?!\W*\?)",
+        r"(?<!what )(?<!as )(?<!is )i (?:actually )?meant(?! (?:that as|for|it when|well))",
+        r"i (?:misspoke|mistyped|misread|misremembered|stand corrected)",
+        r"i made a (?:mistake|typo|error)",
+        r"let me (?:rephrase|correct (?:that|myself|it))",
+        r"(?:was|that's|totally|sorry,?|oops,?) my (?:mistake|bad|error|fault)",
+        # Without a stop before it: what he is just saying.
         r"(?<=\w )no,? (?:that(?:'s| is|s) (?:wrong|incorrect|not right|not what i)|sorry|wait|i mean|rather|make that)",
     ),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"(?:was|that's|totally|sorry,?|oops,?) my (?:mistake|bad|error|fault)"),
 )
-ENGLISH_SELF_START = (
-    Cue(_SELF, Needs.NOTHING, 0.80, r"(?:oops|whoops)"),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"scratch that"),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"(?:oh )?wait,? (?:no|i mea?nt?)"),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"sorry,? (?:i mea?nt|my (?:mistake|bad|error))"),
-    Cue(
+SELF_START = (
+    _cue(
         _SELF,
         Needs.NOTHING,
         0.80,
-        r"my (?:mistake|bad|error|fault)(?=\W*$|[,.;:!]| i\b| it\b| that\b| the\b)",
+        r"(?:oops|whoops)",
+        r"scratch that",
+        r"(?:oh )?wait,? (?:no|i mea?nt?)",
+        r"sorry,? (?:i mea?nt|my (?:mistake|bad|error))",
+        r"my (?:mistake|bad|error|fault)(?=\W*$|[,.;:!]| (?:i|it|that|the)\b)",
     ),
-    Cue(_SELF, Needs.NOTHING, 0.80, r"i (?:was wrong|stand corrected|made a mistake|misspoke)"),
 )
 
-# A neutral word behind "no" makes it an answer or a determiner; what is not listed there is one as well.
+# What follows a "no" decides: some words make it an answer, and before a noun it only says how many.
 _NO = (
     r"(?:no|nope|nah)(?=[,.!;:…\u2014-]|\W*$| (?:no|not|i|you|we|it|that|this|they|he|she|its|it's|thats|that's|don'?t|do"
-    r"|stop|use|just|please|wait|actually|instead|the|there|wrong|never|why|only|because|leave|keep|put|make|try|man|dude|bro)\b)"
+    r"|stop|use|just|please|wait|actually|instead|the|there|wrong|never|why|only|because|leave|keep|put|make|try|man"
+    r"|dude|bro)\b)"
     r"(?!,? (?:thanks|thank you|problem|worries|rush|need|idea|it'?s (?:fine|ok|okay|good)|that'?s (?:fine|ok|okay|all|it)"
-    r"|that (?:will|would) be all|i'?m (?:good|fine)|i am (?:good|fine)|i (?:don'?t|do not) think so"
-    r"|not (?:yet|really|now|at the moment))\b)"
+    r"|that (?:will|would) be all|go ahead|all good|please do|carry on|continue|nothing|sounds good|i'?m (?:good|fine)"
+    r"|i am (?:good|fine)|i (?:don'?t|do not) think so|not (?:yet|really|now|at the moment))\b)"
 )
-ENGLISH_START = (
-    Cue(_REJECTION, Needs.NO_QUESTION, 0.85, _NO),
-    Cue(_REJECTION, Needs.NOTHING, 0.85, r"(?:wrong|incorrect)(?=\W|$)(?! (?:answers?|way to) (?:are|is))"),
-    Cue(
+START = (
+    _cue(_REJECTION, Needs.NO_QUESTION, 0.85, _NO),
+    _cue(
         _REJECTION,
         Needs.NOTHING,
         0.85,
+        r"(?:wrong|incorrect|false|untrue|not true)(?=\s*[.,!:;]|\W*$| \w+\W*$)",
         r"(?:bad|terrible|useless|broken|horrible|awful|poor) (?:answer|response|output|result|idea|job)",
     ),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.NO_QUESTION,
         0.80,
-        r"(?:please )?(?:(?:don'?t|do not|never) (?!worry|forget|know|think|mind|care|hesitate|have|see|understand|remember"
-        r"|really|get me wrong|tell|bother|like|want|believe|recall|feel|agree|ever)|(?:stop|quit) (?=\w+ing\b))\w+",
+        r"(?:please )?(?:don'?t|do not|never) (?!worry|forget|know|think|mind|care|hesitate|have|see|understand|remember"
+        r"|really|get me wrong|tell|bother|like|want|believe|recall|feel|agree|ever)\w+",
+        r"(?:please )?(?:stop|quit) (?=\w+ing\b)\w+",
+        r"(?:i|we) (?:don'?t|do not|didn'?t|did not|never) (?:want|ask|asked|need(?! (?:any|more))|say|said|mean|meant"
+        r"|tell|told|request|requested|mention|mentioned|like (?:it|this|that|how|your)|see (?:it|the|any|a|that|this))",
     ),
-    Cue(
-        _REJECTION,
-        Needs.NO_QUESTION,
-        0.80,
-        r"(?:i|we) (?:don'?t|do not|didn'?t|did not|never) (?:want|ask|asked|need|say|said|mean|meant|tell|told"
-        r"|like (?:it|this|that|how|your)"
-        r"|request|requested|mention|mentioned|see (?:it|the|any|a|that|this))",
-    ),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"why (?:did|would|are|have|do|didn'?t|don'?t|aren'?t|haven'?t) you"),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"how come\b.{0,60}(?:n't|nt|not|no)"),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.TURN,
         0.75,
+        r"why (?:did|would|have|didn'?t|don'?t|aren'?t|haven'?t) you",
+        r"why (?:are you (?:still|not|\w+ing)|do you (?:still|keep|always))",
+        r"how come\b.{0,60}(?:n't|nt|not|no)",
         r"still (?:no|not|wrong|broken|fail\w*|the same|doesn'?t|does not|isn'?t|getting|seeing|happen\w*|says|shows?"
         r"|see|get|have|has|there|nothing|missing|error\w*|0|red|crash\w*|hangs?|present|an?|too)",
-    ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
         r"(?:the )?(?:same|exact same) (?:error|problem|issue|result|thing|mistake|bug)",
+        r"nothing (?:happens|happened|changes|shows|works|appears|changed(?! on))",
+        rf"(?:still )?(?:{_DOES_NOT} {_VERB}|not (?:work|help|show)ing)",
+        rf"(?:(?:way|far|a bit|much) )?too (?!bad|kind)\w+{_ENDS}",
+        r"(?:are you (?:kidding|serious)|that can'?t be|come on|seriously|argh|ffs|dude|i disagree)",
     ),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"nothing (?:happens|happened|changed|changes|shows|works|appears)"),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.ANSWER,
         0.75,
         r"not (?:good|right|correct|promising|helpful|working|great|quite|it|what|there)",
+        r"are you sure",
     ),
-    Cue(_FACTUAL, Needs.ANSWER, 0.75, r"(?:but )?there(?:'?s| is| are| was| were)(?: no|n'?t| not)"),
-    Cue(
+    _cue(
         _FACTUAL,
         Needs.ANSWER,
         0.75,
-        r"not (?!sure|yet|now|really|bad|necessarily|only|too|much|that i|at all|a problem|an issue|possible|today"
-        r"|ready|interested|just|everyone|all)\w+",
+        r"(?:but )?there(?:'?s| is| are| was| were)(?:n'?t| (?:no|not)"
+        r"(?! (?:rush|need|hurry|problem|doubt|pressure|point|more|other|question|chance)))",
+        r"not (?!sure|yet|now|really|bad|necessarily|only|too|much|that i|at all|a problem|an issue|possible|today|ready"
+        r"|interested|just|everyone|all)\w+",
+        r"actually,? (?:no|not|it|its|it's|that|that's|this|there|there's|the|he|she|they|you|we|in|my|our"
+        r"|i (?:said|asked|live|am|was|never|don'?t|didn'?t))",
     ),
-    Cue(
-        _FACTUAL,
-        Needs.ANSWER,
-        0.75,
-        r"actually,? (?:no|not|it|its|it's|that|that's|this|there|there's|the|he|she|they|you|we|in|my|our|i (?:said|asked"
-        r"|live|am|was|never|don'?t|didn'?t))",
+    _cue(_ALTERNATIVE, Needs.ANSWER, 0.70, r"actually,? (?:use|make|put|do|change|try|keep|just)"),
+    _cue(
+        _ALTERNATIVE,
+        Needs.NO_QUESTION,
+        0.70,
+        r"instead(?! (?:of|can|could|may|might|would)\b)",
+        r"(?:rather|instead) (?:than|of)",
+        r"rather,?(?! (?:than|good|nice|well)\b)",
     ),
-    Cue(_ALTERNATIVE, Needs.ANSWER, 0.70, r"actually,? (?:use|make|put|do|change|try|keep|just)"),
-    Cue(_ALTERNATIVE, Needs.NO_QUESTION, 0.70, r"instead(?! (?:of|can|could|may|might|would)\b)"),
-    Cue(_ALTERNATIVE, Needs.NO_QUESTION, 0.70, r"(?:rather|instead) (?:than|of)"),
-    Cue(_ALTERNATIVE, Needs.NO_QUESTION, 0.70, r"rather,?(?! (?:than|good|nice|well)\b)"),
-    Cue(
+    _cue(
         _ALTERNATIVE,
         Needs.ANSWER,
         0.72,
         r"(?:ok|okay|k|good|great|nice|fine|right|sure|yes|yeah|yep|thanks|better|almost|close)\b[^.!?\n]{0,20}\bbut"
         r"(?! (?:can|could|what|how|should|let'?s|also|do|is there|would|will|first|before|now|then|why|when|where)\b)",
     ),
-    Cue(_REPETITION, Needs.NO_QUESTION, 0.75, r"again[,:](?= )"),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:are you (?:kidding|serious)|that can'?t be|come on|seriously|ugh|argh|ffs|dude)",
-    ),
+    _cue(_REPETITION, Needs.NO_QUESTION, 0.75, r"again[,:](?= )"),
 )
 
-ENGLISH_ANYWHERE = (
-    Cue(_REJECTION, Needs.NOTHING, 0.88, rf"{_THIS} {_VERY}(?:a |an |the )?{_BAD}(?! (?:with|about)\b)"),
-    Cue(
+ANYWHERE = (
+    _cue(
         _REJECTION,
         Needs.NOTHING,
         0.88,
+        rf"(?:that|this|it){_IS} {_VERY}(?:a |an |the )?{_BAD}(?! (?:with|about)\b)",
         r"not what (?:i|we)(?:'m| am|'ve)? (?:asked|asking|wanted|want|meant|mean|said|requested|need|needed|looking)",
     ),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.NOTHING,
         0.85,
-        r"(?:that|this|it)(?:'s| is)? (?:still )?(?:didn'?t|doesn'?t|won'?t|did not|does not|will not|isn'?t|not)"
-        r" (?:work|working|help|compile|fix|solve|look right|do what)(?! for (?:me|us)\b)",
+        rf"(?:that|this|it) (?:still )?(?:{_DOES_NOT}|{_IS_NOT}) (?:work|working|help|compile|fix|solve|look right|do what)"
+        r"(?! for (?:me|us)\b)",
+        r"(?:that|this|it)(?:'s| is) (?:still )?not working",
+        r"(?:wtf|wth|(?<!explain )what the (?:hell|heck|fuck)(?! (?:is|are) (?:an?|going)\b))",
     ),
-    Cue(_REJECTION, Needs.TURN, 0.80, rf"(?:that|this|the|your) \w+ {_FAILS} {_WORKS}"),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"that'?s not (?:the|how|why|where|a|an|my|our|in|on)"),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.NOTHING,
         0.82,
-        r"you(?:'?ve| have)? (?:just )?(?:missed|forgot|forgotten|ignored|skipped|misunderstood|misread|broke|messed|screwed"
-        r"|overlooked|overwrote|invented|hallucinated)",
+        r"you(?:'?ve| have)? (?:just )?(?:missed|forgot|forgotten|ignored|skipped|misunderstood|misread|broke|messed"
+        r"|screwed|overlooked|overwrote|invented|hallucinated)(?! nothing)",
+        r"you(?:'?re| are) (?:still |just |always )?(?:wrong|mistaken|incorrect|repeating|hallucinating|confus\w+|missing"
+        r"|ignoring|not (?:listening|answering)|making (?:it|that|this|things) up|doing (?:it|that|this) (?:wrong|again))",
     ),
-    Cue(
+    _cue(
         _REJECTION,
-        Needs.NOTHING,
-        0.82,
-        r"you(?:'?re| are) (?:still |just |not |always )?(?:wrong|mistaken|incorrect|repeating|hallucinating|confus\w+"
-        r"|missing|ignoring|listening|answering|making (?:it|that|this|things) up|doing (?:it|that|this) (?:wrong|again))",
+        Needs.TURN,
+        0.80,
+        rf"(?:that|this|the|your) \w+ (?:{_DOES_NOT}|{_IS_NOT}|{_CANNOT}) {_VERB}(?:ing)?",
+        r"(?:the|your|that|this) (?:\w+ ){1,3}(?:is|are|was|were|looks?|seems?) "
+        rf"(?:still |also |all |just |completely )?{_BAD}",
     ),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.TURN,
         0.78,
-        r"you (?:didn'?t|did not|haven'?t|have not|never|keep|kept|shouldn'?t have|should not have|should have|were supposed"
-        r"|weren'?t supposed|don'?t (?:need|have) to|do not (?:need|have) to|got (?:it|that|this) wrong|made (?:it|that) up"
-        r"|removed|deleted|changed the wrong|put it|left out)",
+        r"you (?:didn'?t|did not|haven'?t|have not|never|keep|kept|shouldn'?t have|should not have|should have"
+        r"|were supposed|weren'?t supposed|don'?t (?:need|have) to|do not (?:need|have) to|got (?:it|that|this) wrong"
+        r"|made (?:it|that) up|removed|deleted|changed the wrong|used the wrong|put it|left out)",
+        r"(?:doesn'?t|does not|don'?t|do not) exist",
+        r"still (?:fail\w*|crash\w*|says|shows|broken|wrong|missing|happens|errors?|doesn'?t|isn'?t|not)",
     ),
-    Cue(_REJECTION, Needs.NOTHING, 0.85, r"(?:wtf|wth|what the (?:hell|heck|fuck))"),
-    Cue(
+    _cue(
         _REJECTION,
         Needs.TURN,
         0.75,
+        r"that'?s not (?:the|how|why|where|an?|my|our|in|on)(?! (?:problem|issue|big|bad|good))",
+        r"(?:that|this|it) (?:now |also )?(?:breaks|broke|crashe[sd]|fails|failed|hangs|throws|loops)",
         r"(?<!-)(?:garbage|ridiculous|nonsense|stupid|pointless|sucks|annoying|frustrating)",
+        r"(?:is|are|'s|seems?|looks?|feels?|was) (?:way |far |a bit |a little |much |still )?too (?!kind|early|late|soon)\w+",
+        r"(?:un|not )likely to (?:work|help|be)",
+        r"(?:but|and|it|now)\b[^.!?\n]{0,40} (?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|won'?t) "
+        r"(?:work|show|match|appear|come|compile|run|load|update|happen)",
+        rf"(?:it|this|that|these|those|they) (?:still |also |really )?(?:{_DOES_NOT}|{_IS_NOT}) {_VERB}(?! for\b)(?:ing)?",
+        r"(?:is|are|it's|'s|does|do|get|getting|see|seeing|has|have) still(?! (?:open|possible|ok|okay|fine|good)\b)",
+        r"i (?:just |also )?(?:ran|tried|tested|restarted|opened|clicked|checked|looked|get|got)\b[^.!?\n]{0,60}"
+        r"(?:n't| not| no| nothing| still| fail\w*)",
+        r"i (?:did not|didn'?t|do not|don'?t|could not|couldn'?t|can'?t|cannot) (?:see|find|get)"
+        r"(?! (?:why|how|what|it)\b)",
+        rf"(?:no longer (?:work|run|compile|show)\w*|used to work|worked before|{_CANNOT} (?:find|see|open|run) (?:it|the|any))",
+        r"(?:in|to|at|has|used|uses|is|with|got|from|into|of) the wrong \w+",
+        r"(?<!you )should(?:n'?t| not) (?:be|have|need|do|use|show|go|change)",
+        r"not (?:worth|useful|needed|necessary|helpful)",
+        r"(?:undo|revert) (?:that|this|it|your changes)(?=\W*$|[,.!;]| please\W*$)",
+        r"(?:put|change|move) (?:it|that|this|them) back|go back to the (?:previous|old|original|last)",
+        r"leave [^.!?\n]{1,30} alone",
     ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:is|are|'s|seems?|looks?|feels?|was) (?:way |far |a bit |a little |much |still )?too \w+",
-    ),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"(?:un|not )likely to (?:work|help|be)"),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:but|and|it|now)\b[^.!?\n]{0,40} (?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|won'?t) (?:work|show|match|appear|come|compile|run|load|update|happen)",
-    ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:undo|revert) (?:that|this|it|your)|(?:put|change|move) (?:it|that|this|them) back",
-    ),
-    Cue(
+    _cue(_REJECTION, Needs.ANSWER, 0.75, r"(?:we|i) (?:don'?t|do not) (?:want|use|do|need(?! (?:any|more)))"),
+    # Of small talk as often as of an answer.
+    _cue(_REJECTION, Needs.TURN, 0.60, r"(?:makes? no|(?:doesn'?t|does not) make (?:any )?) ?sense"),
+    _cue(
         _FACTUAL,
         Needs.TURN,
         0.75,
         r"(?:was|is|were|are) (?:intentional|deliberate|on purpose|intended|supposed to be)",
+        r"(?:it|that|this) should(?:'?ve| have) been|should not have been",
     ),
-    Cue(_FACTUAL, Needs.TURN, 0.80, r"(?:it|that|this) should(?:'?ve| have) been|should not have been"),
-    Cue(_ALTERNATIVE, Needs.NOTHING, 0.72, r"not that(?: one)?,? (?:try|use|the)"),
-    Cue(
+    _cue(
+        _FACTUAL,
+        Needs.ANSWER,
+        0.72,
+        r"(?<=, )not (?!sure|only|just|yet|necessarily|a problem|an issue|because|if|that|really|too)\w+",
+    ),
+    _cue(_ALTERNATIVE, Needs.NOTHING, 0.72, r"not that(?: one)?,? (?:try|use|the)"),
+    _cue(
         _ALTERNATIVE,
         Needs.NO_QUESTION,
         0.70,
-        r"(?:try|use|do|find|want|need|take|think of) (?:it )?(?:a |an )?(?:different|another|alternative|other) (?:approach|way|method|solution|one)",
-    ),
-    Cue(
-        _ALTERNATIVE,
-        Needs.NO_QUESTION,
-        0.70,
+        r"(?:try|use|do|find|want|need|take|think of) (?:it )?(?:a |an )?(?:different|another|alternative|other) "
+        r"(?:approach|way|method|solution|one)",
         r"can you (?:try|do|redo) (?:it|this|that) (?:differently|another way|again|over|properly)",
     ),
-    Cue(
-        _REPETITION,
-        Needs.NOTHING,
-        0.82,
-        r"(?:this is|for) the (?:second|third|fourth|fifth|sixth|tenth|hundredth|\d+(?:nd|rd|th)) time",
-    ),
-    Cue(
+    _cue(_ALTERNATIVE, Needs.ANSWER, 0.72, r"instead(?=\W*$|[.,!])"),
+    _cue(
         _REPETITION,
         Needs.NO_QUESTION,
-        0.80,
-        r"(?:how many times|i (?:already|just) (?:said|told|asked|gave|mentioned|explained)|(?:as|like) i (?:already )?said|i told you|i said)",
+        0.82,
+        r"(?:this is|that'?s|for) the (?:second|third|fourth|fifth|sixth|tenth|hundredth|\d+(?:nd|rd|th)) time"
+        r"(?! (?:this|in|since))",
+        r"how many times",
+        r"i (?:already|just) (?:said|told|asked|gave|mentioned|explained)",
+        r"(?:as|like) i (?:already )?said|i told you|i said(?! (?:thanks|yes|ok|hello))",
     ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:it|this|that|these|those|they) (?:still |also |really )?(?:doesn'?t|does not|don'?t|isn'?t|is not|aren'?t|are not|didn'?t|did not|won'?t) (?!(?:really |actually )?(?:matter|hurt|bother|need|have to|mean|sure|too|bad|make (?:any )?sense|work for)\b)\w+",
-    ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:is|are|it's|'s|does|do|get|getting|see|seeing|has|have|says|shows) still(?! (?:open|possible|ok|okay|fine|good)\b)",
-    ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"i (?:did not|didn'?t|do not|don'?t|could not|couldn'?t|can'?t|cannot) (?:see|find|get)(?! (?:why|how|what|it)\b)"
-        r"|i (?:just |also )?(?:ran|tried|tested|restarted|opened|clicked|checked|looked|get|got)\b[^.!?\n]{0,60}(?:n't| not| no| nothing| still| fail\w*)",
-    ),
-    Cue(
-        _REJECTION,
-        Needs.TURN,
-        0.75,
-        r"(?:no longer (?:work|run|compile|show)\w*|used to work|worked before|can'?t (?:find|see|open|run) (?:it|the|any|this|that))",
-    ),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"(?<!never )the wrong \w+"),
-    Cue(_REJECTION, Needs.ANSWER, 0.75, r"(?:we|i) (?:don'?t|do not) (?:want|need|use|do)"),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"(?<!you )should(?:n'?t| not) (?:be|have|need|do|use|show|go|change)"),
-    Cue(_REJECTION, Needs.TURN, 0.75, r"not (?:worth|useful|needed|necessary|helpful)"),
-    Cue(
+    _cue(
         _REPETITION,
         Needs.TURN,
         0.75,
         r"(?:we|i|you|it)(?:'ve| have)? already (?:have|had|did|done|do|exist\w*|discussed|decided|agreed|talked)",
+        r"i thought (?:we|you|i|it|this|that) (?:were|was|had|agreed|said|already|would|wanted|decided)",
+        r"(?:do|did) i have to (?:tell|ask|say|repeat)|(?:as|like) we (?:discussed|agreed|decided)",
+        r"(?:my|the) question (?:still stands|was)",
     ),
-    Cue(
-        _REPETITION,
-        Needs.TURN,
-        0.75,
-        r"(?:i thought (?:we|you|i|it|this|that)|(?:do|did) i have to (?:tell|ask|say|repeat)|(?:as|like) we (?:discussed|agreed|decided))",
-    ),
-    Cue(
-        _FACTUAL,
-        Needs.ANSWER,
-        0.72,
-        r"(?<=, )not (?!sure|only|just|yet|necessarily|a problem|an issue|because|if|that|sure|really|too)\w+",
-    ),
-    Cue(_REPETITION, Needs.ANSWER, 0.75, r"i (?:suggested|asked|requested|specified|wanted|expected|hoped)"),
-    Cue(_REPETITION, Needs.TURN, 0.75, r"(?:my|the) question (?:still stands|was)"),
+    _cue(_REPETITION, Needs.ANSWER, 0.75, r"i (?:suggested|asked|requested|specified|wanted|expected|hoped)"),
 )
 
 # ---- other languages -------------------------------------------------------------------------------------------
@@ -432,15 +394,11 @@ NO_ALONE = r"(?:no|нет|nein|nee|non|不|不是|不对|不行|いいえ|いや
 
 def _cues(languages: dict[str, dict[str, str]]) -> tuple[Cue, ...]:
     return tuple(
-        Cue(*_MEANINGS[meaning], rf"(?:{pattern})")
+        _cue(*_MEANINGS[meaning], pattern)
         for phrases in languages.values()
         for meaning, pattern in phrases.items()
     )
 
 
-START = ENGLISH_START
-ANYWHERE = ENGLISH_ANYWHERE
-SELF = ENGLISH_SELF
-SELF_START = ENGLISH_SELF_START
 SPACED = _cues(_OTHERS)
 UNSPACED = _cues(_UNSPACED_OTHERS)

@@ -38,10 +38,11 @@ _REPEATED = 0.75
 _LEAST_WORDS = 3
 # Where a phrase lacks what it needs: open, which a judge may settle.
 _OPEN = 0.55
-_AFFIRMED = 0.15
+_GLADNESS = 0.15
 _ASIDE = 0.10
 _BEGINNING = 120
 _HEDGE_REACH = 80
+_HEDGED = 0.2
 _OWN_WORDS = 20
 # A greeting or a sigh may stand before the phrase that opens a message.
 _OPENING = 8
@@ -55,8 +56,10 @@ _FILLER = re.compile(
     r"(?:(?:hm+|mm+k?|um+|uh+|er+|ah+|oh|ok(?:ay)?|k|well|so|hey|dude|man|bro|please|and|but|then|yeah|yes|yup|yep)"
     r"(?![\w'])[\s,.!:;\u2026-]*)+"
 )
-_AFFIRMATION = re.compile(
-    r"\W*(?:yes|yup|yep|sure|thanks|thank you|great|perfect|agreed|exactly|correct|good|nice|awesome)\b(?!,? but)"
+# Who is pleased or agrees hardly complains in the same breath, unless a "but" follows.
+_PLEASED = re.compile(
+    r"\W*(?:yes|yup|yep|sure|agreed|exactly|correct)\b(?!,? but)"
+    r"|[^.?\n]{0,60}\b(?<!not )(?:thanks|thank you|great|perfect|good|nice|fine|awesome|impressive|love|cool|lol)\b(?!,? but)"
 )
 _EMPHATIC = re.compile(r"\W*(?:NO\b|NOPE\b|[Nn]o!|(?:[Nn]o\W+){2,})")
 _OFFER = re.compile(
@@ -68,9 +71,9 @@ _ANNOUNCEMENT = re.compile(
 )
 
 
-# What is feared, hoped or prevented has not happened.
+# What is feared, hoped, prevented or only supposed has not happened.
 _HEDGE = re.compile(
-    r"\b(?:if|hope|whether|worried|sure|ensure|unless|in case|when|avoid|afraid|so)\b[^.!?\n]*$"
+    r"\b(?:if|hope|whether|worried|make sure|not sure|ensure|unless|in case|avoid|afraid|so that)\b[^.!?\n]*$"
 )
 _UNSPACED = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _MISUNDERSTOOD = re.compile(r"\W*(?:no|nope)[\s,.!-]+i (?:actually )?mea?nt\b")
@@ -99,7 +102,7 @@ class _Phrases:
         self._cues = {f"c{number}": cue for number, cue in enumerate(cues)}
         either = "|".join(f"(?P<{name}>{cue.pattern})" for name, cue in self._cues.items())
         # Scripts without blanks have no beginnings of words.
-        self._pattern = re.compile(rf"\b(?:{either})(?!\w)" if spaced else either)
+        self._pattern = re.compile(rf"\b(?:{either})(?!\w|-\w)" if spaced else either)
 
     def at(self, text: str, position: int) -> Cue | None:
         """The first cue whose phrase stands here."""
@@ -175,12 +178,13 @@ def _self_correction(text: str, state: _Answer, *, spoke_before: bool) -> Feedba
 def _signals(raw: str, text: str, state: _Answer, *, spoke_before: bool) -> Iterator[FeedbackSignal]:
     """What the phrases of a message say after such an answer."""
     emphatic = _EMPHATIC.match(raw) is not None
-    affirmed = _AFFIRMATION.match(text) is not None
+    pleased = _PLEASED.match(text) is not None
     for cue, certainty, place in (*_english(text), *_other(text)):
         confidence = min(certainty, _OPEN) if _lacks(cue, state, emphatic=emphatic) else certainty
+        if _HEDGE.search(text, max(0, place - _HEDGE_REACH), place):
+            confidence -= _HEDGED
         if cue.needs is not Needs.NOTHING:
-            aside = place > _BEGINNING or _HEDGE.search(text, max(0, place - _HEDGE_REACH), place) is not None
-            confidence -= (_AFFIRMED if affirmed else 0.0) + (_ASIDE if aside else 0.0)
+            confidence -= (_GLADNESS if pleased else 0.0) + (_ASIDE if place > _BEGINNING else 0.0)
         own = cue.kind is CorrectionKind.SELF_CORRECTION
         targets = (spoke_before and place == 0) if own else state is not _Answer.UNKNOWN
         yield FeedbackSignal(cue.kind, confidence, targets_turn=targets)
