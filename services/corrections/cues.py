@@ -49,11 +49,11 @@ def _cue(kind: CorrectionKind, needs: Needs, confidence: float, *patterns: str) 
 
 _ENDS = r"(?=\s*[.,!:;]|\W*$)"
 _VERY = r"(?:(?:just|still|all|so|totally|completely|plain|simply|also|really|clearly|actually|quite) ){0,2}"
-_IS = r"(?:'?s| is| was| isn'?t| wasn'?t| looks| seems| sounds)"
+_RIGHT = r"(?:right|correct|true|accurate|helpful|good|ok|okay|acceptable|working)"
 _BAD = (
     r"(?:wrong|incorrect|false|untrue|nonsense|garbage|terrible|horrible|awful|useless|unhelpful|broken|inaccurate"
     r"|misleading|mistaken|backwards|bad|outdated|obsolete|made up|a hallucination"
-    r"|not (?:right|correct|true|accurate|helpful|good|it|ok|okay|acceptable|working))"
+    rf"|not (?:it|{_RIGHT}))"
 )
 _DOES_NOT = r"(?:do(?:es)?n'?t|do(?:es)? not|didn'?t|did not|won'?t|will not)"
 _IS_NOT = r"(?:isn'?t|is not|aren'?t|are not|wasn'?t|was not)"
@@ -115,7 +115,7 @@ START = (
         Needs.NO_QUESTION,
         0.80,
         r"(?:please )?(?:don'?t|do not|never) (?!worry|forget|know|think|mind|care|hesitate|have|see|understand|remember"
-        r"|really|get me wrong|tell|bother|like|want|believe|recall|feel|agree|ever)\w+",
+        r"|really|get me wrong|tell|bother|like|want|believe|recall|feel|agree|ever|the|an?|been|seen|heard|had|again|in)\w+",
         r"(?:please )?(?:stop|quit) (?=\w+ing\b)\w+",
         r"(?:i|we) (?:don'?t|do not|didn'?t|did not|never) (?:want|ask|asked|need(?! (?:any|more))|say|said|mean|meant"
         r"|tell|told|request|requested|mention|mentioned|like (?:it|this|that|how|your)|see (?:it|the|any|a|that|this))",
@@ -177,15 +177,15 @@ ANYWHERE = (
         _REJECTION,
         Needs.NOTHING,
         0.88,
-        rf"(?:that|this|it){_IS} {_VERY}(?:a |an |the )?{_BAD}(?! (?:with|about)\b)",
+        rf"(?:that|this|it)(?:'?s| is| was| looks| seems| sounds) {_VERY}(?:a |an |the )?{_BAD}(?! (?:with|about)\b)",
+        rf"(?:that|this|it) (?:isn'?t|wasn'?t) {_VERY}{_RIGHT}(?! enough\b)",
         r"not what (?:i|we)(?:'m| am|'ve)? (?:asked|asking|wanted|want|meant|mean|said|requested|need|needed|looking)",
     ),
     _cue(
         _REJECTION,
         Needs.NOTHING,
         0.85,
-        rf"(?:that|this|it) (?:still )?(?:{_DOES_NOT}|{_IS_NOT}) (?:work|working|help|compile|fix|solve|look right|do what)"
-        r"(?! for (?:me|us)\b)",
+        rf"(?:that|this|it) (?:still )?(?:{_DOES_NOT}|{_IS_NOT}) (?:work|working|help)(?! for (?:me|us)\b)",
         r"(?:that|this|it)(?:'s| is) (?:still )?not working",
         r"(?:wtf|wth|(?<!explain )what the (?:hell|heck|fuck)(?! (?:is|are) (?:an?|going)\b))",
     ),
