@@ -419,6 +419,7 @@ def upgrade() -> None:
     sa.Column('chunk_id', sa.Integer(), nullable=True),
     sa.Column('extractor', sa.Text(), nullable=False),
     sa.Column('evidence', sa.Text(), nullable=False),
+    sa.Column('stated_at', sa.Integer(), nullable=False),
     sa.Column('job_id', sa.Integer(), nullable=True),
     sa.Column('created_at', sa.Integer(), nullable=False),
     sa.ForeignKeyConstraint(['chunk_id'], ['chunks.id'], name=op.f('fk_graph_edge_sources_chunk_id_chunks'), ondelete='CASCADE'),

@@ -292,9 +292,16 @@ class SqlGraphRows(MarkedRows):
             rows = sa.select(s).where(s.c.edge_id.in_(part)).order_by(s.c.id)
             for row in self._connection.execute(rows):
                 texts = (row.message_id, row.chunk_id, row.job_id)
-                source = EdgeSource(row.edge_id, *texts, row.extractor, row.evidence, row.created_at)
+                said = (row.extractor, row.evidence, row.stated_at)
+                source = EdgeSource(row.edge_id, *texts, *said, row.created_at)
                 found.setdefault(row.edge_id, []).append(source)
         return found
+
+    def told(self, edge_id: int) -> list[int]:
+        """See GraphRows."""
+        return list(
+            self._connection.execute(sa.select(s.c.stated_at).where(s.c.edge_id == edge_id)).scalars()
+        )
 
     def apply(self, namespace: str, drafts: Sequence[EdgeDraft]) -> None:
         """See GraphRows."""
@@ -314,6 +321,10 @@ class SqlGraphRows(MarkedRows):
                 new, self._connection.execute(_INSERT_EDGES, rows).scalars(), strict=True
             ):
                 draft.id = edge_id
+        for draft in new:
+            if draft.split_from is not None and draft.split_from.id is not None:
+                early = (s.c.edge_id == draft.split_from.id, s.c.stated_at <= max(draft.stated))
+                self._connection.execute(sa.update(s).where(*early).values(edge_id=draft.id))
         replaced = [
             {"edge": draft.id, "by": draft.superseded_by.id}
             for draft in kept
@@ -331,7 +342,7 @@ class SqlGraphRows(MarkedRows):
             self._connection.execute(sa.update(e).where(points_here).values(superseded_by_id=by))
             self._connection.execute(sa.delete(e).where(e.c.id == draft.id))
 
-    def state(self, extractor: str, source: Source, evidence: Sequence[tuple[int, str]]) -> None:
+    def state(self, extractor: str, source: Source, evidence: Sequence[tuple[int, str, int]]) -> None:
         """See GraphRows."""
         rows = {
             edge_id: {
@@ -340,10 +351,11 @@ class SqlGraphRows(MarkedRows):
                 "chunk_id": source.chunk_id,
                 "extractor": extractor,
                 "evidence": words,
+                "stated_at": at,
                 "job_id": source.job_id,
                 "created_at": self._clock.now(),
             }
-            for edge_id, words in evidence
+            for edge_id, words, at in evidence
         }
         self._note(s, s.c.edge_id, source, extractor, rows)
 
@@ -408,9 +420,8 @@ class SqlGraphRows(MarkedRows):
         """See GraphRows."""
         k = graph_metadata.c
         rows = self._connection.execute(sa.select(k.key, k.value).where(k.namespace == namespace))
-        kept = {
-            row.key: int(row.value) for row in rows if row.value.isdecimal() and not row.key.endswith("_at")
-        }
+        hidden = (_REFRESHED_COUNT, "communities_refreshed_at")
+        kept = {row.key: int(row.value) for row in rows if row.key not in hidden and row.value.isdecimal()}
         active = sa.and_(*ACTIVE)
         count = sa.func.count()
         edges = sa.select(count.filter(active), count.filter(~active)).where(e.c.namespace == namespace)

@@ -483,6 +483,8 @@ graph_edge_sources = Table(
     _parent("chunk_id", "chunks.id", nullable=True),
     Column("extractor", Text, nullable=False),
     Column("evidence", Text, nullable=False),
+    # When the text told it, or when the fact itself begins if that is later.
+    _time("stated_at"),
     Column("job_id", Integer),
     _time("created_at"),
     UniqueConstraint("edge_id", "message_id", "extractor"),

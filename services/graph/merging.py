@@ -26,7 +26,7 @@ def merge_entities(unit: GraphUnit, namespace: str, winner: Entity, loser: Entit
     keys = [draft.key for draft in moving]
     mine = {draft.id for draft in moving}
     stored = unit.graph.edges_with_keys(namespace, keys, single_valued_heads(keys))
-    timeline = Timeline((edge for edge in stored if edge.id not in mine), now=now)
+    timeline = Timeline((edge for edge in stored if edge.id not in mine), now=now, told=unit.graph.told)
     for draft in moving:
         timeline.adopt(draft)
     unit.graph.delete_edges(namespace, [draft.id for draft in loops if draft.id is not None])

@@ -127,7 +127,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class EdgeSource:
-    """Where a fact comes from: one row per text and extractor that stated it."""
+    """Where a fact comes from: one row per text and extractor that stated it, at the text's own time."""
 
     edge_id: int
     message_id: int | None
@@ -135,6 +135,7 @@ class EdgeSource:
     job_id: int | None
     extractor: str
     evidence: str
+    stated_at: int
     created_at: int
 
 

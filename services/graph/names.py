@@ -81,13 +81,14 @@ def cut(text: str, limit: int) -> str:
 def acceptable(name: str, type: EntityType) -> bool:  # noqa: A002 - what it is
     """Whether an extractor may call something by this name.
 
-    It needs a letter or digit, and three bytes (one sign of Chinese): so `go` and `cd` are none. A capital or a type
-    that is more than a guess lets a shorter one pass: Go, UK, the language `r`.
+    It needs a letter or digit, and three bytes (one sign of Chinese): so `go` and `cd` are none. A capital, a digit or
+    a type that is more than a guess lets a shorter one pass: Go, UK, 5g, the language `r`.
     """
     key = canonical(name)
     if not any(char.isalnum() for char in key):
         return False
-    return len(key.encode()) >= MIN_NAME_BYTES or type in _TELLING or any(char.isupper() for char in name)
+    telling = type in _TELLING or any(char.isupper() or char.isdigit() for char in name)
+    return telling or len(key.encode()) >= MIN_NAME_BYTES
 
 
 def better_display(stored: str, new: str) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from services import errors
 from services.embedding.writing import removal_job
 from services.graph.communities import refresh_job_if_due
-from services.graph.facts import EdgeDraft, Timeline, draft_of
-from services.graph.merging import in_order, merge_entities, moved_draft, single_valued_heads
+from services.graph.facts import draft_of
+from services.graph.merging import merge_entities, moved_draft, single_valued_heads
 from services.graph.models import (
     LOCAL_EXTRACTOR,
     MANUAL_EXTRACTOR,
@@ -26,36 +23,16 @@ from services.graph.models import (
     Source,
     StoredExtraction,
 )
-from services.graph.names import (
-    acceptable,
-    better_display,
-    canonical,
-    display,
-    fact_text,
-    joined_summary,
-    relation,
-)
+from services.graph.names import canonical, display
 from services.graph.resolution import EntityResolver, Key, Resolved, Wanted, choose
 from services.graph.store import Erased, GraphDatabase, GraphUnit, Match, NewEntity
 from services.graph.vectors import entity_jobs
+from services.graph.writing import Findings, by_name
 from services.ports import Clock
 
 Also = Callable[[GraphUnit, StoredExtraction], None]
 # A name or alias, or an id where several entities share the name.
 EntityName = str | int
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A fact between two canonical names, normalised."""
-
-    source: str
-    target: str
-    relation: str
-    fact: str
-    confidence: float
-    valid_from: int
-    valid_to: int | None
 
 
 class GraphStore:
@@ -90,15 +67,12 @@ class GraphStore:
         another extractor than the local one takes away what the local one read from the same text. Of a text that is
         gone nothing is stored.
         """
-        skipped = Counter(dict(extraction.dropped))
-        wanted = _wanted(extraction, skipped)
-        claims = _claims(extraction, source, self._clock.now(), skipped)
-        resolved = self._resolve(namespace, wanted)
+        findings = Findings(namespace, extraction, source, self._clock.now())
+        resolved = self._resolve(namespace, findings.wanted)
         with self._database.write(durable=source.job_id is None) as unit:
             if unit.graph.is_there(namespace, source):
-                stored = self._write(
-                    unit, namespace, extraction.extractor, source, wanted, claims, resolved, skipped
-                )
+                stored = findings.write(unit, resolved)
+                self._follow_up(unit, namespace, stored, resolved)
             else:
                 stored = StoredExtraction(skipped=(("text_gone", 1),))
             if also is not None:
@@ -295,188 +269,20 @@ class GraphStore:
         if self._resolver is None or not wanted:
             return Resolved()
         with self._database.read() as unit:
-            known = _by_name(unit.graph.named(namespace, [key for key, _ in wanted]))
+            known = by_name(unit.graph.named(namespace, [key for key, _ in wanted]))
         unknown = [each for (key, kind), each in wanted.items() if choose(known[key], kind) is None]
         return self._resolver.resolve(namespace, unknown)
-
-    def _write(
-        self,
-        unit: GraphUnit,
-        namespace: str,
-        extractor: str,
-        source: Source,
-        wanted: Mapping[Key, Wanted],
-        claims: Sequence[_Claim],
-        resolved: Resolved,
-        skipped: Counter[str],
-    ) -> StoredExtraction:
-        names = [key for key, _ in wanted] + [end for claim in claims for end in (claim.source, claim.target)]
-        known = _by_name(unit.graph.named(namespace, names))
-        ids, created = self._entities(unit, namespace, wanted, known, resolved)
-        ends = {key: entity_id for (key, _), entity_id in reversed(ids.items())}
-        for key, matches in known.items():
-            if key not in ends and (found := choose(matches, EntityType.CONCEPT)) is not None:
-                ends[key] = found.id
-        drafts = _drafts(claims, ends, skipped)
-        # What is said by hand may be said again; a text that is read again says nothing new.
-        by_hand = source.message_id is None and source.chunk_id is None
-        stated = unit.graph.stated_by(extractor, source) if drafts and not by_hand else {}
-        keys = [draft.key for draft, _ in drafts]
-        timeline = Timeline(
-            unit.graph.edges_with_keys(namespace, keys, single_valued_heads(keys)),
-            now=self._clock.now(),
-            stated=stated,
-        )
-        before = sum(draft.active for draft in timeline.drafts)
-        placed = [(timeline.place(draft), words) for draft, words in drafts]
-        new = [draft for draft in timeline.drafts if draft.id is None]
-        superseded = (
-            before + sum(draft.active for draft in new) - sum(draft.active for draft in timeline.drafts)
-        )
-        unit.graph.apply(namespace, timeline.drafts)
-        evidence = [(draft.id, words) for draft, words in placed if draft.id is not None]
-        unit.graph.state(extractor, source, evidence)
-        said: dict[int, str | None] = {
-            entity_id: None for draft, _ in placed for entity_id in (draft.source_id, draft.target_id)
-        }
-        for name, each in wanted.items():
-            said[ids[name]] = said.get(ids[name]) or each.summary
-        unit.graph.mention(extractor, source, list(said.items()))
-        if extractor != LOCAL_EXTRACTOR:
-            self._take_away_local(unit, namespace, source, list(said))
-        stored = StoredExtraction(
-            tuple(said),
-            tuple(created),
-            tuple(dict.fromkeys(edge_id for edge_id, _ in evidence)),
-            len(new),
-            superseded,
-            tuple(sorted((+skipped).items())),
-        )
-        self._follow_up(unit, namespace, stored, resolved)
-        return stored
-
-    def _entities(
-        self,
-        unit: GraphUnit,
-        namespace: str,
-        wanted: Mapping[Key, Wanted],
-        known: Mapping[str, Sequence[Match]],
-        resolved: Resolved,
-    ) -> tuple[dict[Key, int], list[int]]:
-        """The ids of these entities, in their order, and of those which are new. Names are looked up once more, under the lock."""
-        found: dict[Key, Entity] = {}
-        learnt: list[tuple[str, int]] = []
-        merged = unit.graph.get(namespace, list(set(resolved.same.values())))
-        for key, each in wanted.items():
-            entity = choose(known.get(each.key, ()), each.type)
-            if entity is None and (entity := merged.get(resolved.same.get(key, 0))) is not None:
-                learnt.append((each.key, entity.id))
-            if entity is not None:
-                found[key] = entity
-        missing = [key for key in wanted if key not in found]
-        new = [NewEntity(wanted[key].name, *key) for key in missing]
-        created = unit.graph.add_entities(namespace, new)
-        unit.graph.add_aliases(namespace, learnt)
-        unit.graph.describe(
-            [changed for key, entity in found.items() if (changed := _better(entity, wanted[key])) != entity]
-            + _first_descriptions(
-                namespace, [(entity_id, wanted[key]) for entity_id, key in zip(created, missing, strict=True)]
-            )
-        )
-        ids = {key: entity.id for key, entity in found.items()} | dict(zip(missing, created, strict=True))
-        return {key: ids[key] for key in wanted}, created
-
-    def _take_away_local(self, unit: GraphUnit, namespace: str, source: Source, keep: Sequence[int]) -> None:
-        erased = unit.graph.forget_texts(
-            namespace,
-            message_ids=[] if source.message_id is None else [source.message_id],
-            chunk_ids=[] if source.chunk_id is None else [source.chunk_id],
-            extractor=LOCAL_EXTRACTOR,
-            keep=keep,
-        )
-        unit.jobs.enqueue([removal_job(namespace)] if erased.vectors else [])
 
     def _follow_up(
         self, unit: GraphUnit, namespace: str, stored: StoredExtraction, resolved: Resolved
     ) -> None:
+        """Count, and have done what comes of it: kept replies go, new entities get vectors, communities are renewed."""
         unit.graph.count(namespace, {"extractions_stored": 1, **resolved.counts, **dict(stored.skipped)})
         for key in resolved.reply_keys:
             unit.replies.forget(namespace, key)
-        if self._embed and stored.created_ids:
-            unit.jobs.enqueue(entity_jobs(namespace, stored.created_ids))
         refresh = refresh_job_if_due(unit, namespace, self._refresh_every)
-        unit.jobs.enqueue([refresh] if refresh else [])
-
-
-# ---- what extractors found ---------------------------------------------------------------------------------------
-
-
-def _wanted(extraction: Extraction, skipped: Counter[str]) -> dict[Key, Wanted]:
-    """The entities by canonical name and type, each once."""
-    found: dict[Key, Wanted] = {}
-    for entity in extraction.entities:
-        key, shown = canonical(entity.name), display(entity.name)
-        trusted = extraction.extractor == MANUAL_EXTRACTOR
-        if not key or not (trusted or acceptable(shown, entity.type)):
-            skipped["unusable_names"] += 1
-            continue
-        # One name in one text is one thing, unless two types are told apart.
-        vague = next(
-            (each for each in found if each[0] == key and EntityType.CONCEPT in (each[1], entity.type)), None
-        )
-        same = found.get((key, entity.type)) or (found.pop(vague) if vague else None)
-        kind = entity.type if same is None or same.type is EntityType.CONCEPT else same.type
-        said = [each for each in (same.summary if same else None, entity.summary) if each]
-        found[key, kind] = Wanted(key, same.name if same else shown, kind, joined_summary(said))
-    return found
-
-
-def _claims(extraction: Extraction, source: Source, now: int, skipped: Counter[str]) -> list[_Claim]:
-    found = []
-    for edge in extraction.edges:
-        ends, kind = (canonical(edge.source), canonical(edge.target)), relation(edge.relation)
-        if not all(ends) or not kind:
-            skipped["unusable_facts"] += 1
-            continue
-        words = fact_text(edge.fact) or fact_text(
-            f"{edge.source} {edge.relation.replace('_', ' ')} {edge.target}"
-        )
-        confidence = min(max(edge.confidence, 0.0), 1.0) if math.isfinite(edge.confidence) else 0.0
-        found.append(_Claim(*ends, kind, words, confidence, *_span(edge, source.said_at, now)))
-    return found
-
-
-def _span(edge: FoundEdge, said_at: int, now: int) -> tuple[int, int | None]:
-    """From when until when a fact holds. What ends in the future holds; an end before the beginning is none."""
-    start, end = said_at if edge.valid_from is None else edge.valid_from, edge.valid_to
-    if end is None or end > now:
-        return start, None
-    if edge.valid_from is None and start >= end:
-        # Told afterwards: since when it held is not known, only that it did before its end.
-        return end - 1, end
-    return start, end if end > start else None
-
-
-def _drafts(
-    claims: Sequence[_Claim], ends: Mapping[str, int], skipped: Counter[str]
-) -> list[tuple[EdgeDraft, str]]:
-    """The facts between known entities, each key once: what one text says twice it says once."""
-    found: dict[tuple[int, str, int], EdgeDraft] = {}
-    for claim in claims:
-        source, target = ends.get(claim.source), ends.get(claim.target)
-        if source is None or target is None:
-            skipped["unknown_ends"] += 1
-            continue
-        if source == target:
-            skipped["self_loops"] += 1
-            continue
-        ends_of = in_order(claim.relation, source, target)
-        draft = EdgeDraft(
-            None, *ends_of, claim.relation, claim.fact, claim.confidence, claim.valid_from, claim.valid_to
-        )
-        first = found.setdefault(draft.key, draft)
-        first.confidence = max(first.confidence, claim.confidence)
-    return [(draft, draft.fact) for draft in found.values()]
+        jobs = entity_jobs(namespace, stored.created_ids) if self._embed else []
+        unit.jobs.enqueue([*jobs, *([refresh] if refresh else [])])
 
 
 # ---- small steps -------------------------------------------------------------------------------------------------
@@ -495,13 +301,6 @@ def _required(unit: GraphUnit, namespace: str, name: EntityName) -> Entity:
     return found
 
 
-def _by_name(matches: Sequence[Match]) -> defaultdict[str, list[Match]]:
-    found: defaultdict[str, list[Match]] = defaultdict(list)
-    for match in matches:
-        found[match.name].append(match)
-    return found
-
-
 def _free(matches: Sequence[Match], entity: Entity) -> bool:
     """Whether a name may become an alias of the entity: it is not the own name of another one of its type."""
     return not any(
@@ -510,25 +309,6 @@ def _free(matches: Sequence[Match], entity: Entity) -> bool:
         and match.name == match.entity.canonical_name
         for match in matches
     )
-
-
-def _better(entity: Entity, wanted: Wanted) -> Entity:
-    """The entity as it is known after another text named it."""
-    said = [each for each in (entity.summary, wanted.summary) if each]
-    return replace(
-        entity,
-        name=wanted.name if better_display(entity.name, wanted.name) else entity.name,
-        type=wanted.type if entity.type is EntityType.CONCEPT else entity.type,
-        summary=joined_summary(said) if wanted.summary else entity.summary,
-    )
-
-
-def _first_descriptions(namespace: str, new: Sequence[tuple[int, Wanted]]) -> list[Entity]:
-    return [
-        Entity(entity_id, namespace, each.name, each.key, each.type, each.summary, 0, 0)
-        for entity_id, each in new
-        if each.summary
-    ]
 
 
 def _records(unit: GraphUnit, namespace: str, edges: Sequence[Edge]) -> list[FactRecord]:

@@ -152,11 +152,14 @@ class GraphRows(EmbeddedRows, Protocol):
     def sources(self, edge_ids: Sequence[int]) -> dict[int, list[EdgeSource]]:
         """Where these facts come from, oldest first."""
 
+    def told(self, edge_id: int) -> list[int]:
+        """The times at which a fact was told."""
+
     def apply(self, namespace: str, drafts: Sequence[EdgeDraft]) -> None:
         """Write what became of facts: changed ones first, then new ones, then what replaced what; sets their ids."""
 
-    def state(self, extractor: str, source: Source, evidence: Sequence[tuple[int, str]]) -> None:
-        """Note that the text states these facts: (edge id, the words); a repeat changes nothing."""
+    def state(self, extractor: str, source: Source, evidence: Sequence[tuple[int, str, int]]) -> None:
+        """Note that the text states these facts: (edge id, the words, the time); a repeat changes nothing."""
 
     def retract(self, namespace: str, edge_id: int) -> bool:
         """Take a fact back: it is not known from now on. False if it was retired before."""
