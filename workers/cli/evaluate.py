@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -114,6 +115,41 @@ def corrections(
     ]
     say("")
     table("set", "kind", "found", rows=kinds)
+
+
+@app.command()
+def graph(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="Re-DocRED as gzipped JSON lines.")],
+    *,
+    limit: Annotated[int | None, typer.Option(min=1, help="Paragraphs at most.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=64)] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Read paragraphs with the configured extractor, compare what is stored with the set's entities and relations.
+
+    Use an own --data-dir: it keeps the graph, so that a second run only compares.
+    """
+    from services.evaluation.graph import evaluate, load_redocred, store
+    from workers.local import LocalWorker, nothing_left
+
+    # A paragraph holds more than a message.
+    most = {"memory.graph.max_entities_per_message": 1_000, "memory.graph.max_edges_per_message": 1_000}
+    context.obj["overrides"] |= most
+    documents = load_redocred(path.expanduser())[:limit]
+    with open_container(context) as container:
+        started = time.monotonic()
+        store(container.memory, documents)
+        with LocalWorker(container, concurrency=concurrency, queues=["graph"]) as local:
+            local.run_until(lambda: nothing_left(container, ["graph"]))
+        seconds = time.monotonic() - started
+        result = {"extractor": container.graph_extraction.label, "seconds": round(seconds, 1)}
+        result |= asdict(evaluate(container.graph, documents))
+    if as_json:
+        print_json(result)
+        return
+    for name, value in result.items():
+        say(f"{name.replace('_', ' ')}: {value:.3f}" if isinstance(value, float) else f"{name}: {value}")
 
 
 def _documents(container: Container, folder: Path, modes: list[str], concurrency: int) -> dict[str, Any]:
