@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +11,10 @@ from services import errors
 from workers.cli.session import (
     AsJson,
     Namespace,
+    Time,
     conversation_name,
     legs_json,
+    microseconds,
     open_container,
     print_json,
     say,
@@ -23,12 +25,6 @@ if TYPE_CHECKING:
     from services.bootstrap import Container
     from services.ids import ConversationId
     from services.memory.recall import RecallHit
-
-
-Time = Annotated[
-    str | None,
-    typer.Option(help="A date or time such as 2031-05-08 or 2031-05-08T10:30; UTC unless it says else."),
-]
 
 
 def recall(
@@ -64,11 +60,11 @@ def recall(
         where = MessageFilter(
             conversation_id=_conversation(container, mine, conversation),
             roles=tuple(as_role(name) for name in role or ()),
-            since=_microseconds("since", since),
-            before=_microseconds("before", before),
+            since=microseconds("since", since),
+            before=microseconds("before", before),
         )
         answer = container.recall.recall(
-            query, namespace=mine, limit=limit, where=where, mode=mode, as_of=_microseconds("as-of", as_of)
+            query, namespace=mine, limit=limit, where=where, mode=mode, as_of=microseconds("as-of", as_of)
         )
     if as_json:
         print_json(
@@ -124,19 +120,6 @@ def _conversation(container: Container, namespace: str, name: str | None) -> Con
     if found is None:
         raise errors.NotFound(f"namespace {namespace} has no conversation {name}")
     return found
-
-
-def _microseconds(option: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise errors.InputError(
-            f"--{option} is {text!r}: use a date or time such as 2031-05-08T10:30"
-        ) from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def _when(microseconds: int) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -49,6 +49,11 @@ Conversation = Annotated[
     ),
 ]
 
+Time = Annotated[
+    str | None,
+    typer.Option(help="A date or time such as 2031-05-08 or 2031-05-08T10:30; UTC unless it says else."),
+]
+
 
 @contextmanager
 def open_container(context: typer.Context) -> Iterator[Container]:
@@ -79,6 +84,20 @@ def conversation_name(value: str | None) -> ConversationName:
     if not number.isdecimal() or len(number) > _LONGEST_ID:
         raise errors.InputError(f"conversation is {value!r}: use a key, or an id such as id:7")
     return cast("ConversationId", int(number))
+
+
+def microseconds(option: str, text: str | None) -> int | None:
+    """A time that an option of that name gives, as it is stored; None for none. Raises InputError."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise errors.InputError(
+            f"--{option} is {text!r}: use a date or time such as 2031-05-08T10:30"
+        ) from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def print_json(value: Any) -> None:
