@@ -92,6 +92,16 @@ class SqlGraphReading:
         mine = sa.select(graph_entities.c.id).where(graph_entities.c.namespace == namespace).limit(1)
         return self._connection.execute(mine).scalar() is not None
 
+    def all_ids(self, namespace: str, *, history: bool) -> tuple[list[int], list[int]]:
+        """See GraphReading."""
+        n, e = graph_entities.c, graph_edges.c
+        entities = sa.select(n.id).where(n.namespace == namespace).order_by(n.id)
+        edges = sa.select(e.id).where(e.namespace == namespace, *(() if history else ACTIVE)).order_by(e.id)
+        return (
+            list(self._connection.execute(entities).scalars()),
+            list(self._connection.execute(edges).scalars()),
+        )
+
     def _search(self, namespace: str, text: str, *, column: str, prefix: bool, limit: int) -> list[int]:
         scope = entity_scope(namespace)
         expression = match_expression(text, scope=scope, columns=column)

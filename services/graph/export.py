@@ -1,14 +1,17 @@
-"""The whole graph as a file for other programs: GraphML, JSON, Graphviz. Pure; equal graphs give equal bytes."""
+"""The whole graph as a file for other programs: GraphML, JSON, Graphviz. Equal graphs give equal bytes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from services import errors
+from services.graph.communities import CommunityRows
 from services.graph.models import CO_OCCURRENCE, Community, Edge, EdgeSource, Entity
+from services.graph.recall import GraphReadingUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,40 @@ class WholeGraph:
     def community_of(self) -> dict[int, int]:
         """The community of each entity that is in one."""
         return {entity: one.id for one in self.communities for entity in one.entity_ids}
+
+
+class ExportUnit(GraphReadingUnit, Protocol):
+    """A unit of work that reaches the whole graph."""
+
+    @property
+    def communities(self) -> CommunityRows:
+        """Communities."""
+
+
+class ExportDatabase(Protocol):
+    """Opens units of work."""
+
+    def read(self) -> AbstractContextManager[ExportUnit]:
+        """One consistent view."""
+
+
+def read_whole(database: ExportDatabase, namespace: str, *, history: bool = False) -> WholeGraph:
+    """The graph as it is now; with `history` its past facts too."""
+    with database.read() as unit:
+        entity_ids, edge_ids = unit.graph_reading.all_ids(namespace, history=history)
+        entities, edges = unit.graph.get(namespace, entity_ids), unit.graph.edges(namespace, edge_ids)
+        aliases: dict[int, list[str]] = {}
+        for alias in unit.graph.aliases(namespace, entity_ids):
+            if alias.name != entities[alias.entity_id].canonical_name:
+                aliases.setdefault(alias.entity_id, []).append(alias.name)
+        return WholeGraph(
+            namespace,
+            [entities[found] for found in entity_ids],
+            [edges[found] for found in edge_ids],
+            unit.communities.listed(namespace),
+            aliases,
+            unit.graph.sources(edge_ids),
+        )
 
 
 def as_text(graph: WholeGraph, form: str) -> str:

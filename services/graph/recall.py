@@ -73,6 +73,9 @@ class GraphReading(Protocol):
     def has_entities(self, namespace: str) -> bool:
         """Whether there is a graph at all."""
 
+    def all_ids(self, namespace: str, *, history: bool) -> tuple[list[int], list[int]]:
+        """The ids of all entities and of all active facts, with `history` of past ones too, ascending."""
+
 
 class GraphReadingUnit(Protocol):
     """A unit of work for reading the graph."""

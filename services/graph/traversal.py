@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MAX_NODES = 300
@@ -30,7 +30,7 @@ class Link:
         return self.target_id if self.source_id == entity_id else self.source_id
 
 
-# The facts of these entities: of each, in either direction, at most so many, the surest first, ties newest first.
+# The facts of these entities, none twice: of each, in either direction, at most so many, the surest first.
 Expand = Callable[[Sequence[int], int], Iterable[Link]]
 
 
@@ -44,7 +44,10 @@ class Reached:
 
 @dataclass(slots=True)
 class Walk:
-    """What was reached, and every fact between two reached entities. `truncated`: a budget left something out."""
+    """What was reached, and the facts between reached entities; `truncated`: a budget left something of that out.
+
+    Of facts between two of the outermost entities, which score lowest, those are here that are cheaply found.
+    """
 
     reached: dict[int, Reached] = field(default_factory=dict)
     links: dict[int, Link] = field(default_factory=dict)
@@ -67,20 +70,18 @@ def walk(
     found = Walk({entity: Reached(0, match) for entity, match in starts.items()})
     frontier = _ordered(found, starts)
     for depth in range(max_hops + 1 if max_hops else 0):
-        if not frontier:
+        if not frontier or (depth == max_hops and len(frontier) > _MOST_OUTERMOST):
             break
-        if len(found.links) >= max_links or (depth == max_hops and len(frontier) > _MOST_OUTERMOST):
-            found.truncated = True
+        if len(found.links) >= max_links:
+            found.truncated |= depth < max_hops
             break
         each = max(_LEAST_EACH, (max_links - len(found.links)) // (2 * len(frontier)))
-        links = _expanded(found, frontier, expand, each)
+        links, cut = _expanded(frontier, expand, each)
         if depth == max_hops:
-            # Nothing further is reached; what is left are facts between those that are.
-            links = [
-                link for link in links if link.source_id in found.reached and link.target_id in found.reached
-            ]
-            found.links |= {link.edge_id: link for link in links}
+            # Nothing further is reached.
+            found.links |= _between(links, found.reached)
             break
+        found.truncated |= cut
         frontier = _advance(found, links, depth + 1, max_nodes)
     return found
 
@@ -114,21 +115,21 @@ def shortest_path(
     return None
 
 
-def _expanded(found: Walk, frontier: Sequence[int], expand: Expand, each: int) -> list[Link]:
-    """The facts of the frontier, at most `each` of an entity in a direction; one more is asked for to see if there is."""
+def _expanded(frontier: Sequence[int], expand: Expand, each: int) -> tuple[list[Link], bool]:
+    """The facts of the frontier, at most `each` of an entity in a direction, and whether there are more."""
     near = set(frontier)
     counts: Counter[tuple[int, bool]] = Counter()
-    kept: dict[int, Link] = {}
+    kept: list[Link] = []
+    cut = False
+    # One more is asked for, to see whether there is one.
     for link in expand(frontier, each + 1):
-        if link.edge_id in kept:
-            continue
         ends = [(end, end == link.source_id) for end in (link.source_id, link.target_id) if end in near]
         if any(counts[end] < each for end in ends):
-            kept[link.edge_id] = link
+            kept.append(link)
             counts.update(ends)
         else:
-            found.truncated = True
-    return list(kept.values())
+            cut = True
+    return kept, cut
 
 
 def _advance(found: Walk, links: Sequence[Link], depth: int, max_nodes: int) -> list[int]:
@@ -146,12 +147,12 @@ def _advance(found: Walk, links: Sequence[Link], depth: int, max_nodes: int) -> 
     found.truncated |= len(ordered) > room
     frontier = ordered[:room]
     found.reached |= {entity: Reached(depth, matches[entity][0]) for entity in frontier}
-    found.links |= {
-        link.edge_id: link
-        for link in links
-        if link.source_id in found.reached and link.target_id in found.reached
-    }
+    found.links |= _between(links, found.reached)
     return frontier
+
+
+def _between(links: Iterable[Link], reached: Container[int]) -> dict[int, Link]:
+    return {link.edge_id: link for link in links if link.source_id in reached and link.target_id in reached}
 
 
 def _ordered(found: Walk, entities: Iterable[int]) -> list[int]:
