@@ -14,7 +14,6 @@ from workers.cli.graph_facts import Provenance, fact_json, print_fact
 from workers.cli.session import (
     AsJson,
     Namespace,
-    Time,
     iso_time,
     microseconds,
     open_container,
@@ -40,9 +39,14 @@ app.command("evict")(graph_upkeep.evict)
 Name = Annotated[str, typer.Argument(help="The name or another name of an entity, or its id as id:7.")]
 Limit = Annotated[int, typer.Option("--limit", "-k", min=1, max=1_000, help="At most so many.")]
 AsOfTime = Annotated[
-    Time, typer.Option("--as-of", help="What was true then, such as 2031-05-08; a date is its first moment.")
+    str | None,
+    typer.Option(
+        "--as-of", help="What was true then, such as 2031-05-08; a date is its first moment, in UTC."
+    ),
 ]
-KnownAt = Annotated[Time, typer.Option("--known-at", help="What had been heard of by then.")]
+KnownAt = Annotated[
+    str | None, typer.Option("--known-at", help="What had been heard of by then, such as 2031-05-08T10:30.")
+]
 _NOTHING_STATED = "seen together in a text, not stated"
 
 
