@@ -1,0 +1,33 @@
+"""The map of the tests names only tests that exist, and every bug but those of other parts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+MAP = (TESTS / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_test_on_the_map_exists():
+    defined = {
+        name
+        for path in TESTS.rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    named = set(re.findall(r"`(test_\w+)`", MAP))
+    assert named
+    assert named - defined == set()
+
+
+def test_each_line_of_the_map_names_a_test():
+    lines = [line for line in MAP.splitlines() if line.startswith("|") and "`" not in line]
+    headings = ("| **", "|---", "| What ", "| Bug ")
+    assert [line for line in lines if not line.startswith(headings)] == []
+
+
+def test_each_known_bug_is_on_the_map_once_and_in_order():
+    listed = [int(number) for number in re.findall(r"^\| B-(\d+) \|", MAP, re.MULTILINE)]
+    of_corrections_and_cache = {20, *range(23, 28)}
+    assert listed == sorted(set(listed))
+    assert set(range(1, 56)) - set(listed) <= of_corrections_and_cache
