@@ -13,7 +13,7 @@ from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import Collection, CollectionDatabase, CollectionState, EmbeddedRows
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE
-from services.jobs.models import REEMBED, NewJob
+from services.jobs.models import RECONCILE, REEMBED, NewJob
 from services.jobs.run import JobRun
 
 _PER_STEP = 1_000
@@ -120,15 +120,15 @@ class VectorUpkeep:
 
     def reconcile(self, run: JobRun) -> None:
         """Find rows without vectors and vectors without rows, and have both repaired by jobs."""
-        lost = stray = missing = 0
+        lost = stray = 0
         if self._spaces.embedder is not None:
             for drift in self.drift(run.checkpoint):
                 self.mend(drift)
                 lost, stray = lost + len(drift.lost), stray + len(drift.stray)
-            for collection in self._active():
-                missing += self._repair(self._owner(collection.name), collection)
+        jobs = [job for _, job, possible in self._waiting(_PER_STEP) if possible]
         with self._database.write() as unit:
-            run.finish(unit, {"missing": lost + missing, "orphans": stray})
+            unit.jobs.enqueue(jobs)
+            run.finish(unit, {"missing": lost + len(jobs), "orphans": stray})
 
     def drift(self, checkpoint: Callable[[], None] = lambda: None) -> Iterator[Drift]:
         """Compare the rows of every active collection with its vectors, both ways. Changes nothing.
@@ -159,18 +159,11 @@ class VectorUpkeep:
 
     def unqueued(self) -> Iterator[tuple[str, NewJob, bool]]:
         """(collection, job, whether it would succeed) of what lacks vectors and has no job that makes them."""
-        active = {collection.name: collection for collection in self._active()}
-        for name in sorted(name for name in {*active, *self._others} if self._owner(name).wanted):
-            collection, owner = active.get(name), self._owner(name)
-            with self._database.read() as unit:
-                physical = collection.physical if collection else ""
-                waiting = owner.rows(unit).incomplete(name, physical, limit=_ALL)
-                jobs = [owner.job(namespace, group) for namespace, group in waiting]
-                live = {kind: unit.jobs.live_keys(kind) for kind in {job.kind.name for job in jobs}}
-            possible = self._fits(collection)
-            for job in jobs:
-                if (job.namespace, job.dedupe_key) not in live[job.kind.name]:
-                    yield name, job, possible
+        with self._database.read() as unit:
+            reconciles = bool(unit.jobs.live_keys(RECONCILE.name))
+        for name, job, possible in self._waiting(_ALL):
+            if not (possible and reconciles):
+                yield name, job, possible
 
     def strangers(self) -> Iterator[tuple[Collection, int]]:
         """Active collections with vectors in namespaces that no row knows, and how many."""
@@ -218,15 +211,22 @@ class VectorUpkeep:
             collection is None or embedder.identity.label == collection.identity.label
         )
 
-    def _repair(self, owner: VectorOwner, collection: Collection) -> int:
-        """Enqueue the jobs of groups that lack vectors; how many."""
-        if not owner.wanted or not self._fits(collection):
-            # Jobs for it could only die: `zeph collections reembed` is what it needs.
-            return 0
-        with self._database.write() as unit:
-            waiting = owner.rows(unit).incomplete(collection.name, collection.physical, limit=_PER_STEP)
-            unit.jobs.enqueue([owner.job(namespace, group) for namespace, group in waiting])
-        return len(waiting)
+    def _waiting(self, limit: int) -> Iterator[tuple[str, NewJob, bool]]:
+        """(collection, job, whether it would succeed) of groups that lack vectors and have no job of their own."""
+        active = {collection.name: collection for collection in self._active()}
+        for name in sorted(name for name in {*active, *self._others} if self._owner(name).wanted):
+            # What was never embedded has no collection yet.
+            collection, owner = active.get(name), self._owner(name)
+            with self._database.read() as unit:
+                physical = collection.physical if collection else ""
+                waiting = owner.rows(unit).incomplete(name, physical, limit=limit)
+                jobs = [owner.job(namespace, group) for namespace, group in waiting]
+                live = {kind: unit.jobs.live_keys(kind) for kind in {job.kind.name for job in jobs}}
+            # Jobs for a collection of another embedder could only die: `zeph collections reembed` is what it needs.
+            possible = self._fits(collection)
+            for job in jobs:
+                if (job.namespace, job.dedupe_key) not in live[job.kind.name]:
+                    yield name, job, possible
 
     def _owner(self, name: str) -> VectorOwner:
         return self._others.get(name, self._documents)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from services import errors
 from services.ids import ConversationId, MessageId
+from services.jobs.models import RECONCILE, NewJob
 from services.jobs.store import JobRows
 from services.memory.models import NewMessage, Origin, Role
 from services.memory.sessions import AcpEvent, AcpSessionInfo, SessionRows
@@ -312,6 +313,9 @@ class _Import:
         for kind, head, members in _groups(records):
             take[kind](head, members)
         self._unit.jobs.enqueue(block_jobs(self._namespace, sorted(self._bare - self.vectors.keys())))
+        if self._report.summaries or self._report.corrections:
+            # It finds whatever else is to have vectors.
+            self._unit.jobs.enqueue([NewJob(RECONCILE, dedupe_key="scheduled")])
         return self._report
 
     def _conversation(self, head: Record, members: Sequence[tuple[str, Record]]) -> None:

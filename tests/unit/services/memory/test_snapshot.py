@@ -12,7 +12,7 @@ from services.ids import content_hash
 from services.jobs.models import EMBED_MESSAGES
 from services.memory.models import NewMessage, Origin, Role
 from services.memory.snapshot_file import FIELDS, KINDS, MAX_BYTES, read_records
-from tests.builders import FallibleStore, rows, work
+from tests.builders import FallibleStore, assert_healthy, rows, work
 
 SECOND = 1_000_000
 
@@ -258,6 +258,17 @@ def test_sessions_follow_their_conversation_under_its_new_id(container, other, t
     load(other, tmp_path / "a.json")
     conversation = other.sessions().acp_session("z").conversation_id
     assert rows(other, f"SELECT content FROM messages WHERE conversation_id = {conversation}") == [("hello",)]
+
+
+def test_imported_summaries_facts_and_corrections_get_vectors_by_jobs_too(container, other, tmp_path):
+    fill(container)
+    export(container, tmp_path / "a.json")
+    load(other, tmp_path / "a.json")
+    assert_healthy(other)
+    work(other)
+    assert list(other.upkeep.unqueued()) == []
+    assert rows(other, "SELECT count(*) FROM summary_embeddings")[0][0] >= 1
+    assert_healthy(other)
 
 
 def test_one_session_can_travel_alone_and_importing_it_twice_is_idempotent_case_session_03(
