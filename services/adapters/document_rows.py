@@ -267,7 +267,9 @@ class SqlDocumentRows(MarkedRows):
         found: dict[int, Passage] = {}
         for part in parts(chunk_ids):
             rows = self._connection.execute(
-                sa.select(c, d.c.source, d.c.title).join_from(c, d).where(*with_ids(c, namespace, part))
+                sa.select(c, d.c.source, d.c.title, d.c.updated_at)
+                .join_from(c, d)
+                .where(*with_ids(c, namespace, part))
             )
             found |= {row.id: _passage(row) for row in rows}
         return found
@@ -331,4 +333,5 @@ def _passage(row: sa.Row[Any]) -> Passage:
         start=row.start_offset,
         end=row.end_offset,
         text=row.text,
+        updated_at=row.updated_at,
     )

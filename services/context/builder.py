@@ -229,9 +229,8 @@ def _fact(found: GraphFact) -> Candidate:
 def _passage(found: Passage, score: float) -> Candidate:
     page = f"page {found.page}" if found.page is not None else ""
     origin = ", ".join(filter(None, (found.source, page, " > ".join(found.heading))))
-    return Candidate(
-        Part.DOCUMENT, Source(SourceKind.CHUNK, found.chunk_id), found.text, score, origin=origin
-    )
+    source = Source(SourceKind.CHUNK, found.chunk_id)
+    return Candidate(Part.DOCUMENT, source, found.text, score, found.updated_at, origin)
 
 
 def _message(hit: RecallHit) -> Candidate:

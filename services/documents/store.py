@@ -66,7 +66,10 @@ class ChunkText:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk with its place: offsets are characters into the document's text."""
+    """A chunk with its place: offsets are characters into the document's text.
+
+    `updated_at` is when that text was ingested, microseconds.
+    """
 
     chunk_id: int
     document_id: int
@@ -77,6 +80,7 @@ class Passage:
     start: int
     end: int
     text: str
+    updated_at: int
 
 
 class DocumentRows(EmbeddedRows, Protocol):
