@@ -426,6 +426,7 @@ class Container:
             context=lambda: self.context,
             graph_jobs=message_jobs,
             extract_graph=memory.graph.enabled,
+            graph=(lambda: self.graph_recall) if memory.graph.enabled else None,
         )
 
     @cached_property

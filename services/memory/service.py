@@ -42,6 +42,8 @@ from services.memory.vectors import COLLECTION, MessageVectors, block_jobs
 if TYPE_CHECKING:
     from services.context.builder import ContextBuilder
     from services.context.models import BuiltContext
+    from services.graph.models import AsOf, GraphFact
+    from services.graph.recall import GraphRecall
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class SemanticMemory:
         context: Callable[[], ContextBuilder] | None = None,
         graph_jobs: GraphJobs | None = None,
         extract_graph: bool = False,
+        graph: Callable[[], GraphRecall] | None = None,
     ) -> None:
         self._database = database
         self._vectors = vectors
@@ -86,6 +89,7 @@ class SemanticMemory:
         self._context = context
         self._graph_jobs = graph_jobs
         self._extract_graph = extract_graph
+        self._graph = graph
         self._opened: Callable[[], None] | None = None
 
     @classmethod
@@ -307,6 +311,25 @@ class SemanticMemory:
         )
         self._access.note(MessageId(source.id) for source in context.sources if source.kind == "message")
         return context
+
+    def recall_graph(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        max_hops: int | None = None,
+        as_of: AsOf | None = None,
+        namespace: str | None = None,
+    ) -> list[GraphFact]:
+        """The facts around what the query names, best first; [] unless [memory.graph] is enabled.
+
+        See GraphRecall.recall.
+        """
+        if self._graph is None:
+            return []
+        mine = namespace or self._namespace
+        answer = self._graph().recall(query, namespace=mine, limit=limit, max_hops=max_hops, as_of=as_of)
+        return list(answer.facts)
 
     def history(
         self,

@@ -10,7 +10,7 @@ import typer
 
 from services import errors
 from workers.cli import graph_extraction, graph_upkeep
-from workers.cli.graph_facts import Provenance, fact_json, print_fact
+from workers.cli.graph_facts import Provenance, fact_json, print_fact, shown_relation
 from workers.cli.session import (
     AsJson,
     Namespace,
@@ -320,7 +320,7 @@ def _as_of(valid: str | None, known: str | None) -> AsOf | None:
 
 
 def _print_hit(rank: int, fact: GraphFact) -> None:
-    line = f"{rank}. {fact.entity_name} {fact.relation.replace('_', ' ')} {fact.target_name}"
+    line = f"{rank}. {fact.entity_name} {shown_relation(fact.relation)} {fact.target_name}"
     say(f"{line}  [{fact.score:.3f}]", bold=True)
     say(f"   {fact.fact}")
     texts = [f"message {item}" for item in fact.message_ids] + [f"chunk {item}" for item in fact.chunk_ids]

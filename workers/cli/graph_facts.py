@@ -58,16 +58,22 @@ def print_fact(record: FactRecord, told: Provenance) -> None:
 
     edge = record.edge
     seen = edge.relation == CO_OCCURRENCE
-    relation = "is mentioned with" if seen else edge.relation.replace("_", " ")
-    say(f"{record.source} {relation} {record.target}", bold=True)
+    say(f"{record.source} {shown_relation(edge.relation)} {record.target}", bold=True)
     if edge.fact:
         say(f"   {edge.fact}")
     what = f"fact {edge.id}, confidence {edge.confidence:.2f}, {_period(record)}"
     say(f"   {what}{'; seen together in a text, not stated' if seen else ''}", dim=True)
     for source in record.sources[:_SHOWN_SOURCES]:
-        say(f"   {_line(source, told.place(source))}", dim=True)
+        say(f"   {_line(source, told.place(source), edge.fact)}", dim=True)
     if len(record.sources) > _SHOWN_SOURCES:
         say(f"   and {len(record.sources) - _SHOWN_SOURCES} more texts", dim=True)
+
+
+def shown_relation(relation: str) -> str:
+    """A relation as words of a sentence."""
+    from services.graph.models import CO_OCCURRENCE
+
+    return "is mentioned with" if relation == CO_OCCURRENCE else relation.replace("_", " ")
 
 
 def fact_json(record: FactRecord, told: Provenance) -> dict[str, Any]:
@@ -99,13 +105,13 @@ def _day(microseconds: int) -> str:
     return iso_time(microseconds).removesuffix("T00:00:00+00:00")
 
 
-def _line(source: EdgeSource, place: dict[str, Any]) -> str:
+def _line(source: EdgeSource, place: dict[str, Any], fact: str) -> str:
     evidence = (
         source.evidence
         if len(source.evidence) <= _SHOWN_EVIDENCE
         else source.evidence[:_SHOWN_EVIDENCE] + " ..."
     )
-    said = f': "{evidence}"' if evidence else ""
+    said = f': "{evidence}"' if evidence and source.evidence != fact else ""
     if "message" in place:
         who = f"{place['role']} ({place['speaker']})" if place["speaker"] else place["role"]
         where = f"message {place['message']}, {place['said_at']}, {who}"

@@ -259,3 +259,15 @@ def test_an_unknown_name_brings_up_those_that_resemble_it(container):
     know(container, "Kathmandu", "is_in", "Nepal")
     assert container.graph_recall.near_names("Katharine Jonson", namespace=NS)[0] == "Katherine Johnson"
     assert container.graph_recall.near_names("xq", namespace=NS) == []
+
+
+def test_memory_recalls_facts_where_the_graph_is_enabled(build):
+    """Graph bug 1: the setting is what decides, through the public entry point."""
+    on = build(memory__graph__enabled=True)
+    know(on, "Alice", "works_at", "Acme")
+    (fact,) = on.memory.recall_graph("Where does Alice work?")
+    assert (fact.entity_name, fact.relation, fact.target_name) == ("Alice", "works_at", "Acme")
+    assert on.memory.recall_graph("Alice", namespace="other") == on.memory.recall_graph("Alice", limit=0) == []
+    off = build()
+    assert off.graph_recall.recall("Alice", namespace=NS).facts
+    assert off.memory.recall_graph("Alice") == []
