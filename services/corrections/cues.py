@@ -289,6 +289,23 @@ ANYWHERE = (
     _cue(_REPETITION, Needs.ANSWER, 0.75, r"i (?:suggested|asked|requested|specified|wanted|expected|hoped)"),
 )
 
+# Each of the phrases above holds one of these words: a text without any is not looked through for them.
+TRIGGERS = frozenset(
+    """
+    not t no never nothing dont doesnt didnt isnt arent wasnt wont cant cannot couldnt shouldnt
+    wrong incorrect false untrue nonsense garbage terrible horrible awful useless unhelpful broken inaccurate misleading
+    mistaken backwards bad outdated obsolete hallucination wtf wth hell heck fuck made
+    missed forgot forgotten ignored skipped misunderstood misread broke messed screwed overlooked overwrote invented
+    hallucinated repeating hallucinating confused confusing missing ignoring listening answering making doing
+    keep kept should removed deleted changed used put left got supposed still
+    breaks crashes crashed fails failed fail failing hangs throws loops
+    ridiculous stupid pointless sucks annoying frustrating too unlikely likely longer worked undo revert back alone
+    intentional deliberate purpose intended sense different another alternative other again differently over properly
+    instead time times said told asked gave mentioned explained already thought question tell say repeat ask
+    discussed agreed decided suggested requested specified wanted expected hoped
+    """.split()
+)
+
 # ---- other languages -------------------------------------------------------------------------------------------
 
 # Text of plain letters without any of these is not looked through for Spanish, German and French.

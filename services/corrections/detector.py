@@ -20,6 +20,7 @@ from services.corrections.cues import (
     SELF_START,
     SPACED,
     START,
+    TRIGGERS,
     UNSPACED,
     Cue,
     Needs,
@@ -179,7 +180,8 @@ def _signals(raw: str, text: str, state: _Answer, *, spoke_before: bool) -> Iter
     """What the phrases of a message say after such an answer."""
     emphatic = _EMPHATIC.match(raw) is not None
     pleased = _PLEASED.match(text) is not None
-    for cue, certainty, place in (*_english(text), *_other(text)):
+    words = _WORD.findall(text)
+    for cue, certainty, place in (*_english(text, words), *_other(text, words)):
         confidence = min(certainty, _OPEN) if _lacks(cue, state, emphatic=emphatic) else certainty
         if _HEDGE.search(text, max(0, place - _HEDGE_REACH), place):
             confidence -= _HEDGED
@@ -190,25 +192,27 @@ def _signals(raw: str, text: str, state: _Answer, *, spoke_before: bool) -> Iter
         yield FeedbackSignal(cue.kind, confidence, targets_turn=targets)
 
 
-def _english(text: str) -> Iterator[tuple[Cue, float, int]]:
+def _english(text: str, words: list[str]) -> Iterator[tuple[Cue, float, int]]:
     """The cues of a text with their confidence and place."""
     filler = _FILLER.match(text)
     opening = (_START.at(text, filler.end()) if filler else None) or _START.at(text, 0)
     if opening is not None:
         yield opening, opening.confidence, 0
+    if TRIGGERS.isdisjoint(words):
+        return
     for cue, place in islice(_ANYWHERE.within(text), _MOST_CUES):
         # "Solved by P, no that is wrong, by Q": he takes back what he is just saying.
         if place < _OWN_WORDS or not text.endswith(("no ", "no, "), 0, place):
             yield cue, cue.confidence, place
 
 
-def _other(text: str) -> Iterator[tuple[Cue, float, int]]:
+def _other(text: str, words: list[str]) -> Iterator[tuple[Cue, float, int]]:
     """The same for the other languages, whose phrases count less in the middle of a message."""
     if _NO_ALONE.match(text):
         yield _PLAIN_NO, _PLAIN_NO.confidence, 0
     if not text.isascii() and _UNSPACED.search(text):
         phrases = _OTHER_UNSPACED
-    elif text.isascii() and MARKERS.isdisjoint(_WORD.findall(text)):
+    elif text.isascii() and MARKERS.isdisjoint(words):
         return
     else:
         phrases = _OTHER_SPACED
