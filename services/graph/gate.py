@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from services.graph.models import EntityType, Extraction, FoundEdge, FoundEntity
-from services.graph.names import acceptable, canonical, cut, relation
+from services.graph.names import acceptable, canonical, cut, display, relation
 from services.language.parsing import clean
 from services.language.prompts import redacted
 
@@ -73,7 +73,8 @@ def name_problem(name: str, kind: EntityType) -> str | None:
         return "name_too_short"
     if len(name.encode()) > MAX_NAME_BYTES:
         return "name_too_long"
-    if canonical(name) in _PRONOUNS:
+    # US, IT and WHO are names, "us", "it" and "who" are none.
+    if canonical(name) in _PRONOUNS and not (len(name) > 1 and name.isupper()):
         return "name_is_no_name"
     if _is_private(name):
         return "name_is_private"
@@ -99,7 +100,7 @@ def _entities(
 ) -> list[FoundEntity]:
     kept: dict[tuple[str, EntityType], FoundEntity] = {}
     for entity in found:
-        name = " ".join(clean(entity.name).split())
+        name = display(clean(entity.name))
         reason = name_problem(name, entity.type)
         if reason is None and _holds(forbidden, name, entity.summary or ""):
             reason = "forbidden_text"

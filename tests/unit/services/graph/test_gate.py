@@ -66,6 +66,8 @@ def test_what_is_no_name_or_nobodys_business_is_left_out_and_counted(name, reaso
     "name",
     [
         "git",
+        "US",
+        "WHO",
         "Ann",
         "\u674e\u660e",
         "C++",
