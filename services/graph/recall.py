@@ -26,6 +26,8 @@ MAX_LIMIT = 1_000
 _LONGEST_QUERY = 4_096
 # Hits per tier below exact names.
 _PER_TIER = 5
+# Names offered for an unknown one share at least this much with it (difflib's ratio).
+_ALIKE, _NEAR_CANDIDATES = 0.4, 100
 _LONGEST_PATH, _PATH_NODES = 8, 20_000
 
 
@@ -206,26 +208,18 @@ class GraphRecall:
         import difflib
 
         with self._database.read() as unit:
-            reading = unit.graph_reading
-            key = canonical(name)
-            beginnings = list(dict.fromkeys(word[:3] for word in key.split() if len(word) > 2))
-            ids = [
-                *reading.search_names(namespace, name, prefix=True, limit=20),
-                *reading.search_aliases(namespace, beginnings, limit=20),
-                *(
-                    found
-                    for start in beginnings
-                    for found in reading.search_names(namespace, start, prefix=True, limit=20)
-                ),
-            ]
+            reading, key = unit.graph_reading, canonical(name)
+            words = [word for word in key.split() if len(word) > 1]
+            ids = reading.search_aliases(namespace, [word[:2] for word in words], limit=_NEAR_CANDIDATES)
+            for text in (name, *(word[:3] for word in words)):
+                ids += reading.search_names(namespace, text, prefix=True, limit=_NEAR_CANDIDATES)
             entities = unit.graph.get(namespace, list(dict.fromkeys(ids)))
 
-        def similarity(entity: Entity) -> tuple[float, str]:
-            return -difflib.SequenceMatcher(None, key, entity.canonical_name).ratio(), entity.name
-
-        return list(dict.fromkeys(entity.name for entity in sorted(entities.values(), key=similarity)))[
-            :limit
-        ]
+        alike = sorted(
+            (-difflib.SequenceMatcher(None, key, entity.canonical_name).ratio(), entity.name)
+            for entity in entities.values()
+        )
+        return list(dict.fromkeys(found for ratio, found in alike if -ratio >= _ALIKE))[:limit]
 
 
 def find_seeds(unit: GraphReadingUnit, namespace: str, query: str) -> list[Seed]:

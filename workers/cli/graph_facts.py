@@ -106,6 +106,8 @@ def _day(microseconds: int) -> str:
 
 
 def _line(source: EdgeSource, place: dict[str, Any], fact: str) -> str:
+    from services.graph.models import MANUAL_EXTRACTOR
+
     evidence = (
         source.evidence
         if len(source.evidence) <= _SHOWN_EVIDENCE
@@ -119,5 +121,9 @@ def _line(source: EdgeSource, place: dict[str, Any], fact: str) -> str:
         page = f", page {place['page']}" if place["page"] else ""
         where = f"{place['source']}{page}, chunk {place['chunk']}"
     else:
-        where = "by hand" if source.message_id is None and source.chunk_id is None else "a text that is gone"
+        return (
+            "by hand"
+            if source.extractor == MANUAL_EXTRACTOR
+            else f"{source.extractor} from a text that is gone"
+        )
     return f"{source.extractor} from {where}{said}"
