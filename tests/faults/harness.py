@@ -23,8 +23,9 @@ from services.adapters import tables
 from services.bootstrap import Container
 from services.ids import content_hash
 
-PROFILE = os.environ.get("ZEPH_FAULT_PROFILE", "commit")
-SEED = int(os.environ.get("ZEPH_FAULT_SEED") or random.SystemRandom().randrange(2**32))
+# Taken out of the environment: the settings refuse variables of ours that they do not know.
+PROFILE = os.environ.pop("ZEPH_FAULT_PROFILE", "commit")
+SEED = int(os.environ.pop("ZEPH_FAULT_SEED", 0)) or random.SystemRandom().randrange(2**32)
 
 # What tells when and how often something was tried, and nothing of what is stored.
 _PASSING = frozenset(
