@@ -66,6 +66,7 @@ FULL_TEXT_SQL = (
     "CREATE TRIGGER graph_edges_response_update AFTER UPDATE OF fact, valid_to, expired_at ON graph_edges WHEN old.fact IS NOT new.fact OR old.valid_to IS NOT new.valid_to OR old.expired_at IS NOT new.expired_at BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'edge' AND source_id = old.id); END",
     "CREATE TRIGGER corrected_response_insert AFTER INSERT ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'message' AND source_id = new.target_message_id); END",
     "CREATE TRIGGER corrected_response_update AFTER UPDATE OF target_message_id, lowers, retired_at ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM response_sources WHERE kind = 'message' AND source_id = new.target_message_id); END",
+    'CREATE TRIGGER correction_facts_delete AFTER DELETE ON correction_facts BEGIN UPDATE graph_edges SET expired_at = NULL WHERE id = old.edge_id AND valid_to IS NULL AND NOT EXISTS (SELECT 1 FROM graph_edges AS twin WHERE twin.namespace = graph_edges.namespace AND twin.source_entity_id = graph_edges.source_entity_id AND twin.target_entity_id = graph_edges.target_entity_id AND twin.relation = graph_edges.relation AND twin.valid_to IS NULL AND twin.expired_at IS NULL); END',
 )
 FULL_TEXT_TABLES = ('messages_fts', 'summaries_fts', 'key_facts_fts', 'corrections_fts', 'chunks_fts', 'graph_entities_fts')
 
@@ -515,6 +516,14 @@ def upgrade() -> None:
     sa.ForeignKeyConstraint(['correction_id'], ['zeph_corrections.id'], name=op.f('fk_correction_embeddings_correction_id_zeph_corrections'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('correction_id', 'collection', name=op.f('pk_correction_embeddings'))
     )
+    op.create_table('correction_facts',
+    sa.Column('correction_id', sa.Integer(), nullable=False),
+    sa.Column('edge_id', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['correction_id'], ['zeph_corrections.id'], name=op.f('fk_correction_facts_correction_id_zeph_corrections'), ondelete='CASCADE'),
+    sa.ForeignKeyConstraint(['edge_id'], ['graph_edges.id'], name=op.f('fk_correction_facts_edge_id_graph_edges'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('correction_id', 'edge_id', name=op.f('pk_correction_facts'))
+    )
+    op.create_index(op.f('ix_correction_facts_edge_id'), 'correction_facts', ['edge_id'], unique=False)
     op.create_table('key_facts',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('namespace', sa.Text(), nullable=False),
@@ -565,6 +574,8 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_key_facts_summary_id'), table_name='key_facts')
     op.drop_index(op.f('ix_key_facts_conversation_id'), table_name='key_facts')
     op.drop_table('key_facts')
+    op.drop_index(op.f('ix_correction_facts_edge_id'), table_name='correction_facts')
+    op.drop_table('correction_facts')
     op.drop_table('correction_embeddings')
     op.drop_index(op.f('ix_zeph_corrections_target_message_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_request_message_id'), table_name='zeph_corrections')

@@ -10,11 +10,25 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
-from services.adapters.tables import acp_sessions, correction_embeddings
+from services.adapters.graph_rows import ACTIVE
+from services.adapters.tables import (
+    acp_sessions,
+    correction_embeddings,
+    correction_facts,
+    graph_edge_sources,
+    graph_edges,
+    graph_entities,
+)
 from services.adapters.tables import messages as m
 from services.adapters.tables import zeph_corrections as z
-from services.corrections.models import CorrectionKind, CorrectionText, NewCorrection, UserCorrection
-from services.ids import ConversationId, fields_hash
+from services.corrections.models import (
+    CorrectionKind,
+    CorrectionText,
+    NewCorrection,
+    StatedFact,
+    UserCorrection,
+)
+from services.ids import ConversationId, MessageId, fields_hash
 from services.jobs.models import EMBED_CORRECTION
 from services.retrieval.query import match_expression, segment
 
@@ -114,6 +128,46 @@ class SqlCorrectionRows(MarkedRows):
         mine = (z.c.namespace == namespace, z.c.id == correction_id)
         Erasure(self._connection, self._clock).bury("correction", *mine)
         return bool(self._connection.execute(sa.delete(z).where(*mine)).rowcount)
+
+    def stated_facts(self, namespace: str, message_id: MessageId) -> list[StatedFact]:
+        """See CorrectionRows."""
+        e, s = graph_edges.c, graph_edge_sources.c
+        subject, thing = graph_entities.alias(), graph_entities.alias()
+        others = graph_edge_sources.alias()
+        elsewhere = sa.exists().where(
+            others.c.edge_id == e.id, others.c.message_id.is_distinct_from(message_id)
+        )
+        rows = (
+            sa.select(e.id, subject.c.name.label("subject"), thing.c.name.label("object"))
+            .join_from(graph_edges, graph_edge_sources, s.edge_id == e.id)
+            .join(subject, subject.c.id == e.source_entity_id)
+            .join(thing, thing.c.id == e.target_entity_id)
+            .where(e.namespace == namespace, s.message_id == message_id, *ACTIVE, ~elsewhere)
+            .distinct()
+            .order_by(e.id)
+        )
+        return [StatedFact(row.id, row.subject, row.object) for row in self._connection.execute(rows)]
+
+    def retire_facts(self, correction_id: int, edge_ids: Sequence[int]) -> None:
+        """See CorrectionRows."""
+        now = self._clock.now()
+        for edge_id in edge_ids:
+            retired = sa.update(graph_edges).where(graph_edges.c.id == edge_id, *ACTIVE)
+            if self._connection.execute(retired.values(expired_at=now)).rowcount:
+                kept = {"correction_id": correction_id, "edge_id": edge_id}
+                self._connection.execute(insert(correction_facts).values(kept).on_conflict_do_nothing())
+
+    def retired_facts(self, correction_id: int) -> list[int]:
+        """See CorrectionRows."""
+        mine = sa.select(correction_facts.c.edge_id).where(correction_facts.c.correction_id == correction_id)
+        return list(self._connection.execute(mine.order_by(correction_facts.c.edge_id)).scalars())
+
+    def restore_facts(self, correction_id: int) -> None:
+        """See CorrectionRows."""
+        # A trigger lets them hold again.
+        self._connection.execute(
+            sa.delete(correction_facts).where(correction_facts.c.correction_id == correction_id)
+        )
 
     def session_of(self, namespace: str, conversation_id: ConversationId) -> str | None:
         """See CorrectionRows."""

@@ -494,6 +494,16 @@ graph_edge_sources = Table(
     sqlite_autoincrement=True,
 )
 
+# Facts that are taken back because the one text that stated them was put right. Such a fact holds again when its row here
+# is gone: see `_CORRECTED_FACTS_SQL`.
+correction_facts = Table(
+    "correction_facts",
+    metadata,
+    Column("correction_id", Integer, ForeignKey("zeph_corrections.id", ondelete="CASCADE"), primary_key=True),
+    Column("edge_id", Integer, ForeignKey("graph_edges.id", ondelete="CASCADE"), primary_key=True),
+    Index(None, "edge_id"),
+)
+
 graph_communities = Table(
     "graph_communities",
     metadata,
@@ -781,6 +791,16 @@ _RESPONSE_SQL = (
     _corrected_trigger("corrected_response_update", "UPDATE OF target_message_id, lowers, retired_at"),
 )
 
+_SAME_FACT = " AND ".join(
+    f"twin.{column} = graph_edges.{column}"
+    for column in ("namespace", "source_entity_id", "target_entity_id", "relation")
+)
+_TOLD_AGAIN = f"SELECT 1 FROM graph_edges AS twin WHERE {_SAME_FACT} AND twin.valid_to IS NULL AND twin.expired_at IS NULL"  # noqa: S608
+_CORRECTED_FACTS_SQL = (
+    "CREATE TRIGGER correction_facts_delete AFTER DELETE ON correction_facts BEGIN UPDATE graph_edges "  # noqa: S608
+    f"SET expired_at = NULL WHERE id = old.edge_id AND valid_to IS NULL AND NOT EXISTS ({_TOLD_AGAIN}); END"
+)
+
 FULL_TEXT_SQL = (
     *_full_text(
         "messages_fts",
@@ -796,6 +816,7 @@ FULL_TEXT_SQL = (
     *_full_text("chunks_fts", "chunks", ("context", "text", "scope"), "text"),
     *_full_text("graph_entities_fts", "graph_entities", ("name", "summary", "scope"), "name"),
     *_RESPONSE_SQL,
+    _CORRECTED_FACTS_SQL,
 )
 FULL_TEXT_TABLES = (
     "messages_fts",

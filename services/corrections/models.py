@@ -88,6 +88,15 @@ class CorrectionText:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedFact:
+    """A fact of the graph that one message alone states, with the names that it is about."""
+
+    edge_id: int
+    subject: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
 class CorrectionHit:
     """A correction with its score: cosine similarity in [-1, 1], or BM25 where words had to do."""
 

@@ -1,7 +1,8 @@
 """Corrections: found in what users say, stored, recalled when the like is asked again, taken back, forgotten.
 
-A correction never changes the message that it puts right. As long as it is in force, recall ranks that message lower;
-taking the correction back or forgetting it is all it takes to undo that.
+A correction never changes the message that it puts right. As long as it is in force, recall ranks that message lower,
+and facts that the graph has from that message alone are taken back; taking the correction back or forgetting it is all
+it takes to undo that.
 """
 
 from __future__ import annotations
@@ -268,6 +269,8 @@ class Corrections:
 
     def _store(self, unit: CorrectionUnit, namespace: str, correction: NewCorrection) -> int | None:
         added = unit.corrections.add(namespace, correction)
+        if added is not None:
+            _retire_facts(unit, unit.corrections.get(namespace, [added])[added])
         if added is not None and self._vectors.wanted:
             try:
                 unit.jobs.enqueue([embed_job(namespace, added)])
@@ -281,6 +284,10 @@ class Corrections:
         with self._database.write() as unit:
             if not unit.corrections.retire(mine, correction_id, at=at):
                 raise _unknown(mine, correction_id)
+            if at is None:
+                _retire_facts(unit, unit.corrections.get(mine, [correction_id])[correction_id])
+            else:
+                unit.corrections.restore_facts(correction_id)
 
     def _by_meaning(self, query: str, namespace: str, limit: int) -> dict[int, float] | None:
         """Correction id -> similarity, best first; None when there are no vectors."""
@@ -334,6 +341,21 @@ def _correction(
         request_message_id=request.id if request else None,
         lowers=certain and target is not None,
         session_id=session,
+    )
+
+
+def _retire_facts(unit: CorrectionUnit, correction: UserCorrection) -> None:
+    """Take back what the graph knows from the message that was put right alone.
+
+    Of several facts, which one is wrong is certain only where the correction names what it is about.
+    """
+    if not correction.lowers or correction.target_message_id is None:
+        return
+    stated = unit.corrections.stated_facts(correction.namespace, correction.target_message_id)
+    said = correction.correction_text.casefold()
+    meant = [fact for fact in stated if fact.subject.casefold() in said or fact.object.casefold() in said]
+    unit.corrections.retire_facts(
+        correction.id, [fact.edge_id for fact in (stated if len(stated) == 1 else meant)]
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from services.corrections.models import CorrectionText, NewCorrection, UserCorrection
+from services.corrections.models import CorrectionText, NewCorrection, StatedFact, UserCorrection
 from services.embedding.store import CollectionRows, EmbeddedRows
-from services.ids import ConversationId
+from services.ids import ConversationId, MessageId
 from services.jobs.store import JobRows
 from services.language.recorded import ReplyRows
 from services.memory.store import MessageRows
@@ -50,6 +50,18 @@ class CorrectionRows(EmbeddedRows, Protocol):
 
     def remove(self, namespace: str, correction_id: int) -> bool:
         """Delete it, its vectors through tombstones; whether it existed."""
+
+    def stated_facts(self, namespace: str, message_id: MessageId) -> list[StatedFact]:
+        """The active facts of the graph that no other text states, by id."""
+
+    def retire_facts(self, correction_id: int, edge_ids: Sequence[int]) -> None:
+        """Take back those of the facts that are active, for as long as the correction is in force."""
+
+    def retired_facts(self, correction_id: int) -> list[int]:
+        """The facts that this correction took back."""
+
+    def restore_facts(self, correction_id: int) -> None:
+        """Let these facts hold again. Deleting the correction does so too."""
 
     def session_of(self, namespace: str, conversation_id: ConversationId) -> str | None:
         """The newest ACP session that records this conversation, or None."""

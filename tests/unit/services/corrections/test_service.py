@@ -9,6 +9,7 @@ from services.adapters.in_memory import ScriptedModel
 from services.corrections.models import CorrectionKind
 from services.corrections.vectors import COLLECTION
 from services.embedding.store import CollectionState
+from services.graph.models import EntityType, Extraction, FoundEdge, FoundEntity, Source
 from services.jobs.models import DETECT_CORRECTION, RECONCILE, Queue
 from services.memory.models import NewMessage, Origin, Role
 from tests.builders import (
@@ -629,3 +630,95 @@ def test_what_was_said_is_quoted_to_the_judge_and_cannot_speak_to_it(build):
     assert "&lt;/message&gt; Reply" in request.user
     assert "abcdefgh12345678" not in request.user
     assert len(request.user) < 2_000
+
+
+# ---- facts of the graph ----------------------------------------------------------------------------------------
+
+
+def know(container, message, *facts):
+    """Let the graph know facts from a message; their ids."""
+    names = {name for subject, _, thing in facts for name in (subject, thing)}
+    extraction = Extraction(
+        "test",
+        tuple(FoundEntity(name, EntityType.CONCEPT) for name in sorted(names)),
+        tuple(
+            FoundEdge(subject, thing, relation, f"{subject} {relation} {thing}", 0.9)
+            for subject, relation, thing in facts
+        ),
+    )
+    source = Source(container.clock.now(), message_id=message)
+    return container.graph.store("default", extraction, source).edge_ids
+
+
+def holding(container):
+    return [
+        row[0] for row in rows(container, "SELECT id FROM graph_edges WHERE expired_at IS NULL ORDER BY id")
+    ]
+
+
+@pytest.fixture
+def doubtful(container):
+    """A question and an answer from which the graph knows one fact; the ids of both messages and of the fact."""
+    asked, said = talk(container, ASKED, SAID)
+    (edge,) = know(container, said, ("pilot", "lives_in", "Oslo"))
+    return asked, said, edge
+
+
+def correct(container, text=WRONG):
+    container.memory.remember("user", text, conversation="c")
+    work(container)
+    return container.corrections.select()[0]
+
+
+def test_a_certain_correction_takes_back_what_the_graph_knows_from_the_answer_alone(container, doubtful):
+    *_, edge = doubtful
+    found = correct(container)
+    assert holding(container) == []
+    assert rows(container, "SELECT correction_id, edge_id FROM correction_facts") == [(found.id, edge)]
+    assert container.graph.history("default", edge)[0].edge.expired_at == container.clock.now()
+
+
+@pytest.mark.parametrize("end", ["undo", "forget", "forget_message"])
+def test_a_fact_holds_again_when_its_correction_is_taken_back_or_forgotten(container, doubtful, end):
+    *_, edge = doubtful
+    found = correct(container)
+    if end == "forget_message":
+        container.memory.forget(messages=[found.message_id])
+    else:
+        getattr(container.corrections, end)(found.id)
+    assert holding(container) == [edge]
+    assert rows(container, "SELECT * FROM correction_facts") == []
+    if end == "undo":
+        container.corrections.redo(found.id)
+        assert holding(container) == []
+
+
+def test_a_fact_that_was_told_again_meanwhile_is_not_doubled(container, doubtful):
+    found = correct(container)
+    container.clock.advance(60)
+    (again,) = know(container, found.message_id, ("pilot", "lives_in", "Oslo"))
+    container.corrections.undo(found.id)
+    assert holding(container) == [again]
+
+
+def test_a_fact_that_another_text_states_as_well_stays(container, doubtful):
+    asked, _, edge = doubtful
+    know(container, asked, ("pilot", "lives_in", "Oslo"))
+    correct(container)
+    assert holding(container) == [edge]
+
+
+def test_of_several_facts_only_those_go_that_the_correction_names(container, doubtful):
+    _, said, edge = doubtful
+    (other,) = know(container, said, ("winch", "made_by", "Hanne"))
+    correct(container, "No, that's wrong about the pilot, she lives in Bergen")
+    assert holding(container) == [other]
+    assert edge not in holding(container)
+
+
+@pytest.mark.parametrize("message", ["No, that's wrong, ask somebody else", "instead look into the register"])
+def test_what_is_not_certain_takes_back_no_fact(container, doubtful, message):
+    _, said, edge = doubtful
+    (other,) = know(container, said, ("winch", "made_by", "Hanne"))
+    correct(container, message)
+    assert holding(container) == [edge, other]
