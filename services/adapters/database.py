@@ -17,6 +17,7 @@ from services.adapters.document_rows import SqlDocumentRows
 from services.adapters.eviction_rows import SqlEvictionRows
 from services.adapters.graph_reading import SqlGraphReading
 from services.adapters.graph_rows import SqlGraphRows
+from services.adapters.graph_snapshot_rows import SqlGraphSnapshotRows
 from services.adapters.graph_texts import SqlTextRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.message_rows import SqlMessageRows
@@ -93,6 +94,11 @@ class Unit:
     def snapshots(self) -> SqlSnapshotRows:
         """Whole rows, for export and import."""
         return SqlSnapshotRows(self._connection, self._clock)
+
+    @cached_property
+    def graph_snapshots(self) -> SqlGraphSnapshotRows:
+        """Whole rows of the graph, for export and import."""
+        return SqlGraphSnapshotRows(self._connection)
 
     @cached_property
     def eviction(self) -> SqlEvictionRows:

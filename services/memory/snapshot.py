@@ -27,6 +27,7 @@ from services.memory.snapshot_file import (
     read_records,
     write_records,
 )
+from services.memory.snapshot_graph import GraphExport, GraphImport, GraphSnapshotRows
 from services.memory.store import MessageRows
 from services.memory.vector_transfer import VectorTransfer
 from services.memory.vectors import block_jobs
@@ -102,6 +103,10 @@ class SnapshotUnit(Protocol):
     def snapshots(self) -> SnapshotRows:
         """Whole rows."""
 
+    @property
+    def graph_snapshots(self) -> GraphSnapshotRows:
+        """Whole rows of the graph."""
+
 
 class SnapshotDatabase(Protocol):
     """Opens units of work."""
@@ -120,17 +125,22 @@ class SnapshotDatabase(Protocol):
 class ExportReport:
     """What a snapshot holds; `vectors` counts the messages that have theirs in it.
 
-    `parts_lost` messages had parts that nobody can read: their text is there.
+    `parts_lost` messages had parts that nobody can read: their text is there. `sources_left_out` mentions and sources
+    of facts are in documents, which do not travel.
     """
 
     conversations: int
     messages: int
     summaries: int
     corrections: int
+    entities: int
+    edges: int
+    communities: int
     sessions: int
     events: int
     vectors: int
     parts_lost: int
+    sources_left_out: int
     bytes: int
 
 
@@ -146,6 +156,9 @@ class ImportReport:
     messages: int = 0
     summaries: int = 0
     corrections: int = 0
+    entities: int = 0
+    edges: int = 0
+    communities: int = 0
     sessions: int = 0
     events: int = 0
     vectors: int = 0
@@ -186,10 +199,14 @@ class MemorySnapshot:
             written["message"],
             written["summary"],
             written["correction"],
+            written["entity"],
+            written["edge"],
+            written["community"],
             written["session"],
             written["event"],
             written["vectors"],
             export.parts_lost,
+            export.sources_left_out,
             path.stat().st_size,
         )
 
@@ -228,7 +245,7 @@ class _Export:
         # Ids here -> ids in the file.
         self._conversations: dict[int | None, int] = {}
         self._messages: dict[int | None, int] = {}
-        self.parts_lost = 0
+        self.parts_lost = self.sources_left_out = 0
 
     def everything(self, *, vectors: bool) -> Iterator[tuple[str, Record]]:
         with self._database.read() as unit:
@@ -236,6 +253,9 @@ class _Export:
                 yield from self._conversation(unit, row)
             for row in unit.snapshots.corrections(self._namespace):
                 yield "correction", row | {name: self._messages.get(row[name]) for name in CORRECTION_LINKS}
+            graph = GraphExport(unit, self._namespace, self._messages)
+            yield from graph.records()
+            self.sources_left_out = graph.left_out
             found = unit.sessions.all(self._namespace)
             # In an order of their own, which an import into another database keeps.
             for info in sorted(found, key=lambda info: (info.created_at, info.id)):
@@ -302,16 +322,22 @@ class _Import:
         # Ids in the file -> ids here.
         self._conversations: dict[int, ConversationId] = {}
         self._messages: dict[int, MessageId] = {}
+        self._graph = GraphImport(unit, namespace, self._messages, self._report)
 
     def run(self, records: Iterable[tuple[str, Record]]) -> ImportReport:
         take = {
             "conversation": self._conversation,
             "correction": self._correction,
+            "entity": self._graph.entity,
+            "edge": self._graph.edge,
+            "community": self._graph.community,
+            "graph_counter": self._graph.counter,
             "session": self._session,
             "embedder": self._take_vectors,
         }
         for kind, head, members in _groups(records):
             take[kind](head, members)
+        self._graph.finish()
         self._unit.jobs.enqueue(block_jobs(self._namespace, sorted(self._bare - self.vectors.keys())))
         if self._report.summaries or self._report.corrections:
             # It finds whatever else is to have vectors.

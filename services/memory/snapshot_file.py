@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from services import errors
+from services.graph.models import EntityType
 from services.ids import new_hasher
 from services.memory import strict_json
 from services.memory.models import EARLIEST, LATEST, PARTS_DEPTH, Origin, Role
@@ -140,6 +141,54 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
 }
 # The fields of a correction that name messages.
 CORRECTION_LINKS = ("message_id", "target_message_id", "request_message_id")
+# The same of the graph; in a community, the members' ids.
+GRAPH_FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
+    "entity": {
+        "id": _id,
+        "name": _text,
+        "canonical_name": _text,
+        "entity_type": lambda value: _text(value) and value in set(EntityType),
+        "summary": _or_null(_text),
+        "first_seen_at": _time,
+        "last_seen_at": _time,
+    },
+    "alias": {"alias_name": _text, "created_at": _time},
+    "mention": {
+        "message_id": _or_null(_id),
+        "extractor": _text,
+        "summary": _or_null(_text),
+        "created_at": _time,
+    },
+    "edge": {
+        "id": _id,
+        "source_entity_id": _id,
+        "target_entity_id": _id,
+        "relation": _text,
+        "fact": _text,
+        "confidence": _share,
+        "valid_from": _time,
+        "valid_to": _or_null(_time),
+        "created_at": _time,
+        "expired_at": _or_null(_time),
+        "superseded_by_id": _or_null(_id),
+    },
+    "edge_source": {
+        "message_id": _or_null(_id),
+        "extractor": _text,
+        "evidence": _text,
+        "stated_at": _time,
+        "created_at": _time,
+    },
+    "community": {
+        "name": _text,
+        "summary": _text,
+        "fingerprint": _text,
+        "created_at": _time,
+        "updated_at": _time,
+        "members": lambda value: isinstance(value, list) and all(map(_id, value)),
+    },
+    "graph_counter": {"key": _text, "value": _text},
+}
 _EMBEDDER: Mapping[str, Callable[[Any], bool]] = {"provider": _text, "model": _text, "dimension": _id}
 _VECTORS: Mapping[str, Callable[[Any], bool]] = {
     "message_id": _id,
@@ -147,6 +196,7 @@ _VECTORS: Mapping[str, Callable[[Any], bool]] = {
 }
 KINDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     **FIELDS,
+    **GRAPH_FIELDS,
     "embedder": _EMBEDDER,
     "vectors": _VECTORS,
 }
@@ -154,6 +204,9 @@ PARENTS = {
     "message": "conversation",
     "summary": "conversation",
     "event": "session",
+    "alias": "entity",
+    "mention": "entity",
+    "edge_source": "edge",
     "vectors": "embedder",
 }
 

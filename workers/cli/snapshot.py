@@ -38,7 +38,7 @@ def export(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write conversations, messages, summaries, corrections and sessions of a namespace into one private file."""
+    """Write all that a namespace remembers, but for documents and caches, into one private file."""
     with open_container(context) as container:
         print_export(container, file, namespace, vectors=vectors, force=force, as_json=as_json)
 
@@ -64,9 +64,13 @@ def print_export(
     if as_json:
         print_json(asdict(report))
         return
-    say(f"wrote {file}: {_counts(asdict(report), 'bytes', 'parts_lost')}")
+    say(f"wrote {file}: {_counts(asdict(report), 'bytes', 'parts_lost', 'sources_left_out')}")
     if report.parts_lost:
         say(f"{report.parts_lost} messages had parts that are no JSON: only their text was written")
+    if report.sources_left_out:
+        say(
+            f"{report.sources_left_out} mentions and sources in documents were left out, because those do not travel"
+        )
 
 
 def import_file(

@@ -46,7 +46,7 @@ def test_an_import_adds_what_is_missing_with_vectors_and_says_so(zeph, file, ope
     result = zeph("memory", "import", file, "--namespace", "bob")
     assert result.code == 0, result
     assert result.out.splitlines() == [
-        "imported 1 conversations, 2 messages, 0 summaries, 0 corrections, 0 sessions, 0 events, 0 vectors",
+        "imported 1 conversations, 2 messages, 0 summaries, 0 corrections, 0 entities, 0 edges, 0 communities, 0 sessions, 0 events, 0 vectors",
         "0 were here already",
     ]
     physical = rows(opened, "SELECT physical FROM embedding_collections WHERE name = 'zeph_conversations'")
