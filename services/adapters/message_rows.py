@@ -12,14 +12,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services import errors
+from services.adapters import message_search
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
+from services.adapters.message_search import filter_sql, filter_values, message_scope
 from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP
 from services.adapters.tables import conversations as c
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
-from services.adapters.tables import zeph_corrections as z
-from services.ids import ConversationId, MessageId, content_hash, fields_hash
+from services.ids import ConversationId, MessageId, content_hash
 from services.jobs.models import EMBED_MESSAGES
 from services.memory.models import (
     Conversation,
@@ -35,13 +36,11 @@ from services.memory.models import (
 from services.memory.ranking import Place
 from services.memory.store import MESSAGES_PER_BLOCK, MessageText
 from services.ports import Clock
-from services.retrieval.query import match_expression, phrase_expression, segment
+from services.retrieval.query import segment
 
 log = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 120
-# Weights of who, content, around and scope, measured on conversations of both short and long turns.
-_BM25 = "bm25(messages_fts, 2.0, 1.0, 0.4, 0.0)"
 
 # Built once: every message that is remembered needs them.
 _MINE = sa.select(c.c.id).where(c.c.namespace == sa.bindparam("namespace"))
@@ -164,13 +163,9 @@ class SqlMessageRows(MarkedRows):
 
     def get(self, namespace: str, ids: Sequence[MessageId]) -> dict[MessageId, Message]:
         """See MessageRows."""
-        found: dict[MessageId, Message] = {}
-        for part in parts(ids):
-            rows = self._connection.execute(
-                sa.select(m).where(m.c.namespace == namespace, m.c.id.in_(part), m.c.deleted_at.is_(None))
-            )
-            found |= {MessageId(row.id): _message(row) for row in rows}
-        return found
+        return {
+            MessageId(row.id): _message(row) for row in message_search.by_id(self._connection, namespace, ids)
+        }
 
     def history(
         self,
@@ -317,59 +312,19 @@ class SqlMessageRows(MarkedRows):
         self, namespace: str, query: str, *, limit: int, where: MessageFilter
     ) -> dict[MessageId, float]:
         """See MessageRows."""
-        expression = match_expression(query, scope=message_scope(namespace), columns="who content around")
-        return self._matching(namespace, expression, limit, where)
+        return message_search.search(self._connection, namespace, query, limit=limit, where=where)
 
     def holders(
         self, namespace: str, phrases: Sequence[str], query: str, *, limit: int, where: MessageFilter
     ) -> list[MessageId]:
         """See MessageRows."""
-        ranked = match_expression(query, scope=message_scope(namespace), columns="who content around")
-        holding = phrase_expression(phrases, columns="who content")
-        if ranked is None or holding is None:
-            return []
-        return list(self._matching(namespace, f"{ranked} AND {holding}", limit, where))
+        return message_search.holders(self._connection, namespace, phrases, query, limit=limit, where=where)
 
     def places(
         self, namespace: str, ids: Sequence[MessageId], where: MessageFilter
     ) -> dict[MessageId, Place]:
         """See MessageRows."""
-        corrected = sa.exists().where(
-            z.c.target_message_id == m.c.id, z.c.lowers == 1, z.c.retired_at.is_(None)
-        )
-        if where.as_of is not None:
-            corrected = corrected.where(z.c.created_at <= where.as_of)
-        wanted = sa.select(
-            m.c.id, m.c.conversation_id, m.c.created_at, m.c.role, corrected.label("corrected")
-        )
-        found: dict[MessageId, Place] = {}
-        for part in parts(ids):
-            rows = self._connection.execute(wanted.where(*_tests(namespace, where), m.c.id.in_(part))).all()
-            found |= {
-                MessageId(row.id): Place(
-                    row.conversation_id, row.created_at, row.role == Role.ASSISTANT, bool(row.corrected)
-                )
-                for row in rows
-            }
-        return found
-
-    def _matching(
-        self, namespace: str, expression: str | None, limit: int, where: MessageFilter
-    ) -> dict[MessageId, float]:
-        if expression is None:
-            return {}
-        score: sa.ColumnElement[float] = sa.literal_column(_BM25)
-        index = sa.table("messages_fts", sa.column("rowid"))
-        rows = self._connection.execute(
-            sa.select(m.c.id, (-score).label("score"))
-            .join_from(index, m, m.c.id == index.c.rowid)
-            .where(sa.text("messages_fts MATCH :expression").bindparams(expression=expression))
-            .where(*_tests(namespace, where))
-            .order_by(score, m.c.id)
-            .limit(limit)
-        )
-        # At once: row by row costs twice as much.
-        return {MessageId(message_id): value for message_id, value in rows.all()}
+        return message_search.places(self._connection, namespace, ids, where)
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 
@@ -388,11 +343,6 @@ class SqlMessageRows(MarkedRows):
 
     def _may_have_vectors(self) -> tuple[sa.ColumnElement[bool], ...]:
         return m.c.deleted_at.is_(None), m.c.agent_visible == 1, m.c.embeddable == 1
-
-
-def message_scope(namespace: str) -> str:
-    """One word of digits for a namespace, which no stemmer changes."""
-    return f"{int(fields_hash('messages', namespace)[:15], 16):d}"
 
 
 def indexed_text(message: NewMessage) -> str:
@@ -424,25 +374,8 @@ def _row(namespace: str, conversation_id: ConversationId, message: NewMessage, n
     }
 
 
-def _tests(namespace: str, where: MessageFilter) -> list[sa.ColumnElement[bool]]:
-    given = (
-        (where.conversation_id, m.c.conversation_id == where.conversation_id),
-        (where.roles or None, m.c.role.in_(where.roles)),
-        (where.since, m.c.created_at >= (where.since or 0)),
-        (where.before, m.c.created_at < (where.before or 0)),
-        (where.agent_visible, _agent_visible(where)),
-        (where.user_visible, m.c.user_visible == int(where.user_visible or 0)),
-        (where.as_of, m.c.created_at <= (where.as_of or 0)),
-    )
-    wanted = [test for value, test in given if value is not None]
-    return [m.c.namespace == namespace, m.c.deleted_at.is_(None), *wanted]
-
-
-def _agent_visible(where: MessageFilter) -> sa.ColumnElement[bool]:
-    visible = m.c.agent_visible == 1
-    if where.as_of is not None:
-        visible = sa.or_(visible, m.c.compacted_at > where.as_of)
-    return visible if where.agent_visible else sa.not_(visible)
+def _tests(namespace: str, where: MessageFilter) -> list[sa.TextClause]:
+    return [sa.text(filter_sql(where)).bindparams(**filter_values(namespace, where))]
 
 
 def _text(row: Any) -> MessageText:

@@ -55,9 +55,17 @@ def match_expression(query: str, *, scope: str, columns: str) -> str | None:
     `columns` names the searched ones, blank-separated.
     """
     terms = search_terms(query)
-    if not terms:
-        return None
-    return f"scope : {_quote(scope)} AND {{{columns}}} : ({' OR '.join(terms)})"
+    return f"{in_scope(scope)} AND {any_of(terms, columns)}" if terms else None
+
+
+def in_scope(scope: str) -> str:
+    """An FTS5 expression for the rows of `scope`."""
+    return f"scope : {_quote(scope)}"
+
+
+def any_of(terms: Sequence[str], columns: str) -> str:
+    """An FTS5 expression that ranks rows with any of these `search_terms` in one of the columns."""
+    return f"{{{columns}}} : ({' OR '.join(terms)})"
 
 
 def phrase_expression(phrases: Sequence[str], *, columns: str) -> str | None:
