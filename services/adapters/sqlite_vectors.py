@@ -42,7 +42,9 @@ _DIMENSION = "SELECT dimension FROM vector_collections WHERE name = ?"
 _CREATE = "INSERT INTO vector_collections(name, dimension) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _DROP = "DELETE FROM vector_collections WHERE name = ?"
 _NAMESPACES = "SELECT namespace FROM vector_namespaces WHERE collection = ?"
-_STATE = "SELECT change, purged FROM vector_namespaces WHERE namespace = ? AND collection = ?"
+_STATE = """
+    SELECT dimension, change, purged FROM vector_collections
+    LEFT JOIN vector_namespaces ON collection = name AND namespace = ? WHERE name = ?"""
 _NEXT_CHANGE = """
     INSERT INTO vector_namespaces(namespace, collection, change, purged) VALUES (?, ?, ?, ?)
     ON CONFLICT(collection, namespace) DO UPDATE SET change = max(change + 1, excluded.change) RETURNING change"""
@@ -50,12 +52,10 @@ _UPSERT = """
     INSERT INTO vector_points(namespace, collection, id, change, vector, payload) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT(namespace, collection, id) DO UPDATE
     SET change = excluded.change, vector = excluded.vector, payload = excluded.payload"""
-_PAYLOADS = """
-    SELECT id, payload FROM vector_points
-    WHERE namespace = ? AND collection = ? AND length(vector) = ? AND id IN (SELECT value FROM json_each(?))"""
 _VECTORS = """
-    SELECT id, vector FROM vector_points
-    WHERE namespace = ? AND collection = ? AND length(vector) = ? AND id IN (SELECT value FROM json_each(?))"""
+    SELECT id, vector FROM vector_points WHERE namespace = ? AND collection = ?
+    AND length(vector) = 4 * (SELECT dimension FROM vector_collections WHERE name = collection)
+    AND id IN (SELECT value FROM json_each(?))"""
 _PAGE = """
     SELECT id, payload FROM vector_points
     WHERE namespace = ? AND collection = ? AND id > ? AND vector IS NOT NULL ORDER BY id LIMIT ?"""
@@ -176,32 +176,26 @@ class SqliteVectorStore:
         self, name: str, namespace: str, vector: Vector, *, limit: int, where: Filter | None = None
     ) -> list[ScoredPoint]:
         """Best first, ties by id; exact, with the filter applied before the limit. Raises DimensionMismatch."""
-        from services.adapters.vector_matrix import best, payload_of
+        from services.adapters.vector_matrix import best
 
-        dimension = self._dimension(name)
-        if dimension is None:
+        found = self._current_view(name, namespace)
+        if found is None:
             return []
+        dimension, view = found
         query = vectors.unit_query(name, dimension, vector)
-        view = self._current_view(name, namespace, dimension)
         if view is None:
             return []
         limit = vectors.clamped(limit)
-        found = best(view.base, query, limit, where, view.replaced) + best(view.recent, query, limit, where)
-        found.sort(key=lambda hit: (-hit[1], hit[0]))
-        listed = json.dumps([key for key, _ in found[:limit]])
-        with self._sqlite.read() as connection:
-            rows = connection.exec_driver_sql(_PAYLOADS, (namespace, name, 4 * dimension, listed))
-            payloads = {key: payload_of(text) for key, text in rows}
-        # A hit that another process deleted meanwhile has no payload any more.
-        return [ScoredPoint(key, score, payloads[key]) for key, score in found[:limit] if key in payloads]
+        hits = best(view.base, query, limit, where, view.replaced) + best(view.recent, query, limit, where)
+        hits.sort(key=lambda hit: (-hit.score, hit.id))
+        return hits[:limit]
 
     def fetch(self, name: str, namespace: str, ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those ids that exist."""
         import numpy as np
 
-        dimension = self._dimension(name) or 0
         with self._sqlite.read() as connection:
-            arguments = (namespace, name, 4 * dimension, json.dumps(vectors.known_ids(ids)))
+            arguments = (namespace, name, json.dumps(vectors.known_ids(ids)))
             rows = connection.exec_driver_sql(_VECTORS, arguments).all()
         return {key: np.frombuffer(blob, dtype="<f4") for key, blob in rows}
 
@@ -244,8 +238,11 @@ class SqliteVectorStore:
 
     # ---- views -----------------------------------------------------------------------------------------------
 
-    def _current_view(self, name: str, namespace: str, dimension: int) -> _View | None:
-        """The matrix as of now; None for a namespace that was never written."""
+    def _current_view(self, name: str, namespace: str) -> tuple[int, _View | None] | None:
+        """The collection's dimension and the matrix as of now, None for a namespace that was never written.
+
+        None for an unknown collection.
+        """
         with self._lock:
             shelf = self._shelves.setdefault((name, namespace), _Shelf())
             self._shelves.move_to_end((name, namespace))
@@ -255,14 +252,16 @@ class SqliteVectorStore:
         with shelf.lock, self._sqlite.read() as connection:
             row = connection.exec_driver_sql(_STATE, (namespace, name)).first()
             if row is None:
-                shelf.view = None
                 return None
-            change, purged = row
+            dimension, change, purged = row
+            if change is None:
+                shelf.view = None
+                return dimension, None
             view = shelf.view
             if view is None or view.change != change or view.base.matrix.shape[1] != dimension:
                 rows = _Rows(connection, name, namespace, dimension)
                 view = shelf.view = self._new_view(rows, view, change, purged)
-            return view
+            return dimension, view
 
     def _new_view(self, rows: _Rows, old: _View | None, change: int, purged: int) -> _View:
         path, about = self._file(rows.name, rows.namespace), self._about(rows)
@@ -325,10 +324,10 @@ class _Rows(NamedTuple):
             payloads += [row[1] for row in group]
         blobs = ([row[0] for row in group] for group in self._groups(_ALL_VECTORS))
         if path is not None and len(ids) >= _SHARED_ROWS:
-            columns = vector_matrix.columns_of(payloads)
+            columns, texts = vector_matrix.columns_of(payloads)
             try:
                 packed = vector_matrix.packed_ids(ids)
-                vector_matrix.save(path, about, packed, columns, self.dimension, blobs)
+                vector_matrix.save(path, about, packed, columns, texts, self.dimension, blobs)
                 mapped = vector_matrix.load(path, about, self.dimension)
             except OSError:  # no space, or no right to write: this process keeps its own copy
                 mapped = None
@@ -345,7 +344,7 @@ class _Rows(NamedTuple):
         return vector_matrix.Part(
             vector_matrix.packed_ids(ids),
             vector_matrix.matrix_of(blobs, self.dimension),
-            vector_matrix.columns_of(payloads),
+            *vector_matrix.columns_of(payloads),
         )
 
     def _groups(self, sql: str) -> Iterator[Sequence[Any]]:

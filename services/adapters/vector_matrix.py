@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
 import blake3
 import numpy as np
 from numpy.typing import NDArray
 
-from services.ports import Condition, Filter, PayloadValue
+from services.ports import Condition, Filter, PayloadValue, ScoredPoint
 
 if TYPE_CHECKING:
     from services.ports import Vector
@@ -39,7 +38,7 @@ _INT_LIMIT = 2**63
 _ROUNDING = 1e-5
 _BLOCK = 8_192
 
-_MAGIC = b"zephvec1"
+_MAGIC = b"zephvec2"
 _DIGEST_BYTES = 32
 _ALIGNMENT = 64
 _LEFTOVER_SECONDS = 3_600
@@ -54,11 +53,15 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Points in id order: `ids` as 16 bytes each, one unit vector per row, and the columns of their payloads."""
+    """Points in id order: `ids` as 16 bytes each, one unit vector per row, and the columns of their payloads.
+
+    `texts` are the texts of all payloads by their hash.
+    """
 
     ids: NDArray[np.bytes_]
     matrix: Vector
     columns: Mapping[str, Column]
+    texts: Mapping[int, str]
 
     def positions(self, ids: Sequence[str]) -> Positions:
         """The rows of those ids that are here."""
@@ -69,14 +72,24 @@ class Part:
         found: Positions = places[self.ids[places] == wanted]
         return found
 
+    def payloads(self, rows: Positions) -> list[dict[str, PayloadValue]]:
+        """The payloads of these rows."""
+        found: list[dict[str, PayloadValue]] = [{} for _ in rows]
+        for field, column in self.columns.items():
+            values, kinds = column.values[rows].tolist(), column.kinds[rows].tolist()
+            for payload, value, kind in zip(found, values, kinds, strict=True):
+                if kind:
+                    payload[field] = self.texts[value] if kind == _TEXT else value
+        return found
+
 
 def packed_ids(ids: Sequence[str]) -> NDArray[np.bytes_]:
     """UUIDs as 16 bytes each, which sort like their text."""
     return np.array([bytes.fromhex(each.replace("-", "")) for each in ids], dtype="S16")
 
 
-def columns_of(payloads: Sequence[str]) -> dict[str, Column]:
-    """The fields of JSON payloads; one that is no JSON object counts as empty."""
+def columns_of(payloads: Sequence[str]) -> tuple[dict[str, Column], dict[int, str]]:
+    """The fields of JSON payloads, and their texts by hash; a payload that is no JSON object counts as empty."""
     found: dict[str, Column] = {}
     codes: dict[str, int] = {}
     for row, text in enumerate(payloads):
@@ -92,7 +105,7 @@ def columns_of(payloads: Sequence[str]) -> dict[str, Column]:
                 column.values[row], column.kinds[row] = codes[value], _TEXT
             else:
                 column.values[row], column.kinds[row] = value, _INTEGER
-    return found
+    return found, {code: text for text, code in codes.items()}
 
 
 def payload_of(text: str) -> dict[str, PayloadValue]:
@@ -115,8 +128,8 @@ def matrix_of(blobs: Sequence[bytes], dimension: int) -> Vector:
 
 def best(
     part: Part, query: Vector, limit: int, where: Filter | None, without: Positions | None = None
-) -> list[tuple[str, float]]:
-    """Ids and cosines of the best rows that pass the filter and are not in `without`; ties by id."""
+) -> list[ScoredPoint]:
+    """The best rows that pass the filter and are not in `without`, with their cosines; ties by id."""
     rows, scores = _scores(part, query, _allowed(part, where, without))
     if len(scores) > limit:
         threshold = np.partition(scores, len(scores) - limit)[len(scores) - limit]
@@ -126,10 +139,17 @@ def best(
     ]
     scores = np.clip(np.concatenate(exact), -1.0, 1.0) if exact else np.zeros(0, dtype=np.float32)
     order = np.lexsort((rows, -scores))[:limit]
+    rows = rows[order]
     return [
-        (str(UUID(bytes=part.ids[row].ljust(16, b"\0"))), float(score))
-        for row, score in zip(rows[order], scores[order], strict=True)
+        ScoredPoint(*found)
+        for found in zip(_ids(part, rows), scores[order].tolist(), part.payloads(rows), strict=True)
     ]
+
+
+def _ids(part: Part, rows: Positions) -> list[str]:
+    digits = part.ids[rows].tobytes().hex()
+    found = (digits[at : at + 32] for at in range(0, len(digits), 32))
+    return [f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}" for one in found]
 
 
 def _allowed(part: Part, where: Filter | None, without: Positions | None) -> Mask | None:
@@ -146,7 +166,7 @@ def _allowed(part: Part, where: Filter | None, without: Positions | None) -> Mas
 
 
 def _scores(part: Part, query: Vector, allowed: Mask | None) -> tuple[Positions, Vector]:
-    if allowed is None:
+    if allowed is None or allowed.all():
         return np.arange(len(part.ids)), part.matrix @ query
     rows = np.flatnonzero(allowed)
     # Copying many rows together costs more than the products of those that are not wanted.
@@ -199,7 +219,7 @@ def _code(text: str) -> int:
 
 def save(
     path: Path, about: Mapping[str, Any], ids: NDArray[np.bytes_], columns: Mapping[str, Column],
-    dimension: int, rows: Iterable[Sequence[bytes]],
+    texts: Mapping[int, str], dimension: int, rows: Iterable[Sequence[bytes]],
 ) -> None:  # fmt: skip
     """Write the file in full, then put it in place at once, mode 0600. `rows` are vectors in id order, in groups.
 
@@ -207,7 +227,8 @@ def save(
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _remove_leftovers(path)
-    header = json.dumps({**about, "dimension": dimension, "rows": len(ids), "fields": list(columns)}).encode()
+    shape = {"dimension": dimension, "rows": len(ids), "fields": list(columns), "texts": list(texts.items())}
+    header = json.dumps({**about, **shape}).encode()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -269,7 +290,7 @@ def _mapped(data: mmap.mmap, offset: int, header: Mapping[str, Any]) -> Part:
         for kind, count, start in zip(kinds, counts, starts, strict=False)
     )
     columns = {field: Column(rest[2 * i], rest[2 * i + 1]) for i, field in enumerate(fields)}
-    return Part(ids, matrix.reshape(rows, dimension), columns)
+    return Part(ids, matrix.reshape(rows, dimension), columns, dict(header["texts"]))
 
 
 def _aligned(offset: int) -> int:

@@ -294,7 +294,7 @@ def test_a_database_without_tables_is_unhealthy(tmp_path):
 def test_an_empty_file_round_trips(tmp_path):
     file = tmp_path / "x.vectors"
     about = {"change": 7}
-    vector_matrix.save(file, about, vector_matrix.packed_ids([]), {}, 4, [])
+    vector_matrix.save(file, about, vector_matrix.packed_ids([]), {}, {}, 4, [])
     part, change = vector_matrix.load(file, {}, 4)
     assert (part.matrix.shape, change) == ((0, 4), 7)
     assert vector_matrix.load(file, {}, 5) is None
