@@ -80,8 +80,12 @@ def mmr(
     earlier item wins ties. Trade-off 1 keeps the order, 0 looks only for what differs. A similarity below `threshold`
     or of an item without a vector counts as 0.
     """
+    import numpy as np
+
     left = list(relevance)
     nearest = dict.fromkeys(left, 0.0)
+    comparable = [item for item in left if item in vectors]
+    matrix = np.stack([vectors[item] for item in comparable]) if comparable else None
     picked: list[Item] = []
     while left and len(picked) < limit:
         gains = [
@@ -90,12 +94,11 @@ def mmr(
         ]
         chosen = left.pop(gains.index(max(gains)))
         picked.append(chosen)
-        if chosen in vectors:
-            for item in left:
-                if item in vectors:
-                    similarity = float(vectors[chosen] @ vectors[item])
-                    if similarity >= threshold:
-                        nearest[item] = max(nearest[item], similarity)
+        if matrix is not None and chosen in vectors:
+            similarities = (matrix @ vectors[chosen]).tolist()
+            for item, similarity in zip(comparable, similarities, strict=True):
+                if similarity >= threshold:
+                    nearest[item] = max(nearest[item], similarity)
     return picked
 
 

@@ -6,14 +6,15 @@ Reads only; never waits for a worker. What is down costs its leg, never the answ
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from services import errors
 from services.embedding.points import message_point_ids
-from services.embedding.spaces import VectorSpaces
+from services.embedding.spaces import Space, VectorSpaces
 from services.ids import MessageId
 from services.memory.identifiers import Identifier, identifiers
 from services.memory.models import Message, MessageFilter
@@ -99,13 +100,35 @@ class _Question:
     limit: int
     depth: int
     now: int
-    # What a leg looked up already, so that it is not looked up twice.
-    places: dict[MessageId, Place]
+    meaning: _Meaning
+    # Which messages are known to pass the filter, so that none is looked up twice.
+    places: dict[MessageId, Place] = field(default_factory=dict)
 
     @property
     def query(self) -> str:
         """The words to search for."""
         return self.routing.query
+
+
+class _Meaning:
+    """The query in the space of the vectors. Nothing is looked up or embedded before it is needed, and only once."""
+
+    def __init__(self, spaces: VectorSpaces, query: str) -> None:
+        self._spaces = spaces
+        self._query = query
+
+    @cached_property
+    def space(self) -> Space | None:
+        """Where messages have their vectors, if anywhere."""
+        return self._spaces.for_reading(COLLECTION)
+
+    @cached_property
+    def vector(self) -> Vector | None:
+        """The query's own vector; None for a blank query or where there are no vectors."""
+        if self.space is None or not self._query.strip():
+            return None
+        vector: Vector = self.space.embedder.embed([self._query], kind="query")[0]
+        return vector
 
 
 class Recall:
@@ -151,7 +174,8 @@ class Recall:
             moment = min(moment, as_of)
         given = replace(where or MessageFilter(), as_of=as_of)
         routing = Routing(MemoryRoute.HYBRID, query) if mode else self._router.route(query, now=moment)
-        question = _Question(routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment, {})
+        meaning = _Meaning(self._spaces, routing.query)
+        question = _Question(routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment, meaning)
         answer = self._answer(question, mode)
         if routing.since is None or len(routing.query.split()) > _LONGEST_DATED:
             return answer
@@ -164,9 +188,7 @@ class Recall:
         held = self._held(question) if mode != "vector" else {}
         ranked = fuse(legs)
         found = dict.fromkeys([*(MessageId(hit.id) for hit in ranked), *held])
-        unknown = [item for item in found if item not in question.places]
-        with self._database.read() as unit:
-            places = question.places | unit.messages.places(question.namespace, unknown, question.where)
+        places = self._places(question, found)
         scores = self._scores(ranked, held, places, question.now)
         chosen = self._diverse(scores, held, question)
         with self._database.read() as unit:
@@ -182,6 +204,15 @@ class Recall:
             if item in messages
         )
         return RecallAnswer(hits, question.routing, tuple(degraded), tuple(degraded.values()))
+
+    def _places(self, question: _Question, items: Iterable[MessageId]) -> dict[MessageId, Place]:
+        """Of these and those known before, the ones that pass the filter."""
+        unknown = [item for item in items if item not in question.places]
+        if unknown:
+            with self._database.read() as unit:
+                found = unit.messages.places(question.namespace, unknown, question.where)
+            question.places.update(found)
+        return question.places
 
     # ---- legs ------------------------------------------------------------------------------------------------
 
@@ -210,13 +241,13 @@ class Recall:
             found = unit.messages.search(
                 question.namespace, question.query, limit=question.depth, where=question.where
             )
+            question.places.update(unit.messages.places(question.namespace, list(found), question.where))
         return {int(item): score for item, score in found.items()}
 
     def _vector(self, question: _Question) -> Mapping[int, float]:
-        space = self._spaces.for_reading(COLLECTION) if question.query.strip() else None
-        if space is None:
+        space, vector = question.meaning.space, question.meaning.vector
+        if space is None or vector is None:
             return {}
-        vector = space.embedder.embed([question.query], kind="query")[0]
         asked = min(question.depth, _MOST_POINTS)
         while True:
             points = self._spaces.store.search(
@@ -231,11 +262,10 @@ class Recall:
                 if point.reaches(self._config.similarity_floor):
                     # The best window of a message counts, and points come best first.
                     best.setdefault(MessageId(int(point.payload["message_id"])), point.score)
-            with self._database.read() as unit:
-                places = unit.messages.places(question.namespace, list(best), question.where)
-            question.places.update(places)
-            if len(places) >= question.limit or len(points) < asked or asked >= _MOST_POINTS:
-                return {int(item): score for item, score in best.items() if item in places}
+            places = self._places(question, best)
+            passing = {int(item): score for item, score in best.items() if item in places}
+            if len(passing) >= question.limit or len(points) < asked or asked >= _MOST_POINTS:
+                return passing
             # Vectors outlive their rows for a moment, and a long message has many: look further down.
             asked = min(4 * asked, _MOST_POINTS)
 
@@ -298,7 +328,7 @@ class Recall:
         if not self._config.mmr_enabled or len(ranked) < 2 or limit < 2:
             return ranked[:limit]
         head = ranked[: max(_DIVERSE, 2 * limit)]
-        vectors = self._vectors_of(head, question.namespace)
+        vectors = self._vectors_of(head, question)
         chosen: list[MessageId] = []
         for count in sorted({len(held.get(item, ())) for item in head}, reverse=True):
             tier = {item: scores[item] for item in head if len(held.get(item, ())) == count}
@@ -311,10 +341,11 @@ class Recall:
             )
         return chosen
 
-    def _vectors_of(self, items: Sequence[MessageId], namespace: str) -> dict[MessageId, Vector]:
+    def _vectors_of(self, items: Sequence[MessageId], question: _Question) -> dict[MessageId, Vector]:
         """The first vector of each message, from whatever store is active; {} where that cannot be had."""
+        namespace = question.namespace
         try:
-            space = self._spaces.for_reading(COLLECTION)
+            space = question.meaning.space
             if space is None:
                 return {}
             physical = space.collection.physical

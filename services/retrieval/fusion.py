@@ -30,18 +30,14 @@ def fuse(legs: Sequence[Leg]) -> list[Fused]:
     Score fusion beats reciprocal ranks here: with a small embedder, an item that is mediocre in both lists would
     otherwise beat one that is first in only one.
     """
-    scaled = {leg.name: _min_max(leg.scores) for leg in legs}
-    ranks = {leg.name: _ranks(leg.scores) for leg in legs}
-    ids = {item for leg in legs for item in leg.scores}
-    fused = [
-        Fused(
-            id=item,
-            score=sum(leg.weight * scaled[leg.name].get(item, 0.0) for leg in legs),
-            legs={leg.name: (leg.scores[item], ranks[leg.name][item]) for leg in legs if item in leg.scores},
-        )
-        for item in ids
-    ]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.id))
+    totals: dict[int, float] = {}
+    told: dict[int, dict[str, tuple[float, int]]] = {}
+    for leg in legs:
+        scaled = _min_max(leg.scores)
+        for rank, item in enumerate(_ranked(leg.scores), start=1):
+            totals[item] = totals.get(item, 0.0) + leg.weight * scaled[item]
+            told.setdefault(item, {})[leg.name] = (leg.scores[item], rank)
+    return [Fused(item, totals[item], told[item]) for item in _ranked(totals)]
 
 
 def _min_max(scores: Mapping[int, float]) -> dict[int, float]:
@@ -53,6 +49,6 @@ def _min_max(scores: Mapping[int, float]) -> dict[int, float]:
     return {item: (score - low) / (high - low) for item, score in scores.items()}
 
 
-def _ranks(scores: Mapping[int, float]) -> dict[int, int]:
-    ordered = sorted(scores, key=lambda item: (-scores[item], item))
-    return {item: rank for rank, item in enumerate(ordered, start=1)}
+def _ranked(scores: Mapping[int, float]) -> list[int]:
+    """Best first, ties by id."""
+    return sorted(scores, key=lambda item: (-scores[item], item))

@@ -289,6 +289,16 @@ def test_b_05_yesterday_puts_what_was_said_then_first_and_is_no_search_word(cont
     assert literal not in [hit.message.id for hit in found.hits]
 
 
+def test_a_query_with_a_period_is_embedded_once(container):
+    remember(container, "tea", at=START + 9 * DAY)
+    work(container)
+    calls = []
+    container.embedder.before_embed = lambda: calls.append(1)
+    found = answer(container, "what about tea yesterday", now=START + 10 * DAY)
+    assert set(found.hits[0].legs) == {"keyword", "vector", "period"}
+    assert calls == [1]
+
+
 def test_time_03_the_last_hour_is_the_same_in_every_time_zone(container, monkeypatch):
     import time
 
