@@ -266,6 +266,7 @@ class SemanticMemory:
         where: MessageFilter | None = None,
         mode: str | None = None,
         as_of: int | None = None,
+        now: int | None = None,
         namespace: str | None = None,
     ) -> RecallAnswer:
         """The messages that matter for the query, best first; see Recall.recall.
@@ -278,7 +279,9 @@ class SemanticMemory:
         if conversation is not None:
             with self._database.read() as unit:
                 wanted = replace(wanted, conversation_id=_existing(unit, mine, conversation))
-        answer = self._recall.recall(query, namespace=mine, limit=limit, where=wanted, mode=mode, as_of=as_of)
+        answer = self._recall.recall(
+            query, namespace=mine, limit=limit, where=wanted, mode=mode, as_of=as_of, now=now
+        )
         self._access.note(hit.message.id for hit in answer.hits)
         return answer
 

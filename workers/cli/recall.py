@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services import errors
 from workers.cli.session import (
     AsJson,
     Namespace,
@@ -22,8 +21,6 @@ from workers.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from services.bootstrap import Container
-    from services.ids import ConversationId
     from services.memory.recall import RecallHit
 
 
@@ -56,15 +53,19 @@ def recall(
     with open_container(context) as container:
         if mode != "keyword":
             container.preload_embedder()
-        mine = namespace or container.settings.namespace
         where = MessageFilter(
-            conversation_id=_conversation(container, mine, conversation),
             roles=tuple(as_role(name) for name in role or ()),
             since=microseconds("since", since),
             before=microseconds("before", before),
         )
-        answer = container.recall.recall(
-            query, namespace=mine, limit=limit, where=where, mode=mode, as_of=microseconds("as-of", as_of)
+        answer = container.memory.recall(
+            query,
+            limit=limit,
+            conversation=None if conversation is None else conversation_name(conversation),
+            where=where,
+            mode=mode,
+            as_of=microseconds("as-of", as_of),
+            namespace=namespace,
         )
     if as_json:
         print_json(
@@ -110,16 +111,6 @@ def _as_json(hit: RecallHit) -> dict[str, Any]:
         "content": message.content,
         "legs": legs_json(hit.legs),
     }
-
-
-def _conversation(container: Container, namespace: str, name: str | None) -> ConversationId | None:
-    if name is None:
-        return None
-    with container.database.read() as unit:
-        found = unit.messages.resolve(namespace, conversation_name(name))
-    if found is None:
-        raise errors.NotFound(f"namespace {namespace} has no conversation {name}")
-    return found
 
 
 def _when(microseconds: int) -> str:

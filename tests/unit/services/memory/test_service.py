@@ -334,6 +334,15 @@ def test_recall_is_narrowed_to_a_conversation_and_a_namespace(memory, container)
         memory.recall("plums", conversation="c")
 
 
+def test_recall_can_be_asked_as_if_at_another_time(memory):
+    noon = 1_935_000_000_000_000
+    memory.remember("user", "plums", created_at=noon)
+    memory.remember("user", "plums, plums", created_at=noon - 9 * 86_400_000_000)
+    answer = memory.recall("what about plums yesterday", now=noon + 86_400_000_000)
+    assert [hit.message.content for hit in answer.hits] == ["plums", "plums, plums"]
+    assert ["period" in hit.legs for hit in answer.hits] == [True, False]
+
+
 def test_b43_what_is_recalled_is_counted_and_recall_itself_writes_nothing(memory, container):
     memory.remember("user", "plums")
     memory.remember("user", "pears")

@@ -72,3 +72,11 @@ def test_nothing_found_is_said_and_is_no_failure(zeph, stored):
     result = zeph("recall", "zebra")
     assert (result.code, result.out) == (0, "")
     assert "nothing found" in result.err
+
+
+def test_what_is_printed_counts_as_accessed(zeph, opened, stored):
+    zeph("recall", "coffee")
+    zeph("recall", "coffee", "--json")
+    with opened.database.read() as unit:
+        found = unit.messages.get("default", [1, 2, 3])
+    assert [message.access_count for message in found.values()] == [0, 0, 2]
