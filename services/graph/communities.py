@@ -238,11 +238,16 @@ class Communities:
 
         with self._database.read() as unit:
             entities = unit.communities.entity_ids(namespace)
-            return detect(entities, self._edges(unit.communities, namespace), checkpoint=check)
+        return detect(entities, self._edges(namespace), checkpoint=check)
 
-    def _edges(self, rows: CommunityRows, namespace: str) -> Iterator[GraphEdge]:
+    def _edges(self, namespace: str) -> Iterator[GraphEdge]:
+        """The active edges, a page at a time: no transaction lasts for the whole of a large graph."""
         after = 0
-        while page := rows.edges(namespace, after=after, limit=self._limits.page):
+        while True:
+            with self._database.read() as unit:
+                page = unit.communities.edges(namespace, after=after, limit=self._limits.page)
+            if not page:
+                return
             yield from page
             after = page[-1].id
 
@@ -265,7 +270,8 @@ class Communities:
     def _describe_all(
         self, namespace: str, pending: Sequence[int], checkpoint: Callable[[], None]
     ) -> tuple[int, int]:
-        described, failed, in_a_row = 0, 0, 0
+        """How many were described, and how many must wait for another time."""
+        described, in_a_row = 0, 0
         waiting = iter(pending)
         with ThreadPoolExecutor(self._limits.concurrency if self._model else 1) as pool:
             while in_a_row < _MAX_FAILURES:
@@ -276,8 +282,7 @@ class Communities:
                 for done in pool.map(lambda one: self._describe(namespace, one), part):
                     described += done
                     in_a_row = 0 if done else in_a_row + 1
-            failed = len(pending) - described
-        return described, failed
+        return described, len(pending) - described
 
     def _describe(self, namespace: str, community_id: int) -> bool:
         with self._database.read() as unit:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from services.graph import seeds
@@ -104,7 +104,7 @@ class Around:
 
     entities: tuple[Entity, ...]
     facts: tuple[FactRecord, ...]
-    truncated: bool = field(default=False)
+    truncated: bool = False
 
 
 class GraphRecall:

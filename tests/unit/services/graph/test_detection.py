@@ -137,3 +137,16 @@ def test_a_fingerprint_tells_members_and_facts_in_any_order():
     )
     (group,) = detect([3, 1, 2], edges((1, 2), (2, 3)))
     assert group.fingerprint == fingerprint([1, 2, 3], [1, 2])
+
+
+def test_leagues_that_mostly_play_among_themselves_are_found():
+    """A season of 115 teams in 12 leagues: seven games in ten are within a league."""
+    dice = random.Random(11)
+    league = {team: team % 12 for team in range(115)}
+    inside = [
+        pair for pair in clique(*range(115)) if league[pair[0]] == league[pair[1]] and dice.random() < 0.85
+    ]
+    across = [pair for pair in clique(*range(115)) if league[pair[0]] != league[pair[1]]]
+    games = [*inside, *dice.sample(across, len(inside) * 3 // 7)]
+    found = members(range(115), edges(*games))
+    assert sorted(found, key=min) == [{team for team in league if league[team] == one} for one in range(12)]
