@@ -121,7 +121,13 @@ class VectorSpaces:
 
     def write(self, space: Space, namespace: str, points: Sequence[Point]) -> None:
         """Store points; readable when this returns."""
-        self.store.upsert(space.collection.physical, namespace, points)
+        collection = space.collection
+        try:
+            self.store.upsert(collection.physical, namespace, points)
+        except errors.NotFound:
+            # The store has lost its data since this process made sure of the collection.
+            self.store.ensure_collection(collection.physical, collection.identity.dimension)
+            self.store.upsert(collection.physical, namespace, points)
 
     def _ready(self, collection: Collection, embedder: Embedder) -> Space:
         # Names of physical collections are never used twice, so once is enough.

@@ -466,6 +466,18 @@ def test_vectors_of_an_emptied_store_are_made_again_and_answer_as_before_f15(con
     assert [(hit.passage.chunk_id, round(hit.score, 6)) for hit in search(container, asked)] == before
 
 
+def test_a_worker_that_knew_the_collections_makes_them_again_when_the_store_lost_them(container):
+    container.memory.remember(Role.USER, "Known before.", conversation="ops")
+    work(container)
+    dropped_collection(container)
+    container.memory.remember(Role.USER, "Said afterwards.", conversation="ops")
+    work(container)
+    assert rows(container, "SELECT id, error_message FROM jobs WHERE state = 'dead' AND kind <> 'test.note'") == []
+    container.doctor.examine(repair=True)
+    work(container)
+    assert_healthy(container)
+
+
 def search(made, query):
     return made.documents.search(query, collection="zeph_documents").hits
 
