@@ -42,6 +42,8 @@ from services.memory.vectors import COLLECTION, MessageVectors, block_jobs
 if TYPE_CHECKING:
     from services.context.builder import ContextBuilder
     from services.context.models import BuiltContext
+    from services.corrections.models import UserCorrection
+    from services.corrections.service import Corrections
     from services.graph.models import AsOf, GraphFact
     from services.graph.recall import GraphRecall
 
@@ -72,6 +74,7 @@ class SemanticMemory:
         history_limit: int = 50,
         summarize_after: int = 0,
         detect_corrections: bool = False,
+        corrections: Callable[[], Corrections] | None = None,
         context: Callable[[], ContextBuilder] | None = None,
         graph_jobs: GraphJobs | None = None,
         extract_graph: bool = False,
@@ -86,6 +89,7 @@ class SemanticMemory:
         self._history_limit = history_limit
         self._summarize_after = summarize_after
         self._detect_corrections = detect_corrections
+        self._corrections = corrections
         self._context = context
         self._graph_jobs = graph_jobs
         self._extract_graph = extract_graph
@@ -314,6 +318,15 @@ class SemanticMemory:
         )
         self._access.note(MessageId(source.id) for source in context.sources if source.kind == "message")
         return context
+
+    def recall_corrections(
+        self, query: str, *, limit: int | None = None, namespace: str | None = None
+    ) -> list[UserCorrection]:
+        """What users put right when the like was asked or said, best first; see Corrections.recall."""
+        if self._corrections is None:
+            return []
+        answer = self._corrections().recall(query, namespace=namespace or self._namespace, limit=limit)
+        return [hit.correction for hit in answer.hits]
 
     def recall_graph(
         self,

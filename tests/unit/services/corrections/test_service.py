@@ -335,6 +335,13 @@ def test_asking_the_like_again_in_another_session_finds_the_correction(container
     assert answer.hits[0].score >= 0.75
 
 
+def test_memory_recalls_corrections_of_its_namespace(container):
+    talk(container, ASKED, SAID, WRONG)
+    (found,) = container.memory.recall_corrections(ASKED, limit=3)
+    assert found.correction_text == WRONG
+    assert container.memory.recall_corrections(ASKED, namespace="theirs") == []
+
+
 def test_less_similar_corrections_are_left_out_and_the_floor_is_a_setting(build):
     container = build()
     container.corrections.add("use metres", request="how long is the pier")
