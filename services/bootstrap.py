@@ -423,6 +423,7 @@ class Container:
             # Without a language model there is nobody to write them.
             summarize_after=0 if self.settings.llm.provider == "none" else memory.summarization_threshold,
             detect_corrections=memory.corrections.correction_detection,
+            corrections=lambda: self.corrections,
             context=lambda: self.context,
             graph_jobs=message_jobs,
             extract_graph=memory.graph.enabled,
