@@ -438,6 +438,7 @@ class Container:
         memory = self.settings.memory
         config = ContextConfig(
             token_budget=memory.context_budget_tokens,
+            messages=memory.semantic.recall_limit,
             collection=memory.documents.collection,
             documents=memory.documents.top_k,
             rag_enabled=memory.documents.rag_enabled,

@@ -27,6 +27,9 @@ from services.memory.tokens import TokenCounter
 
 log = logging.getLogger(__name__)
 
+# Messages are short: a large budget has room for many more than one recall returns by default.
+_TOKENS_PER_MESSAGE = 60
+_MOST_MESSAGES = 50
 # Of what a correction was about; its own text is quoted whole.
 _ABOUT_CHARACTERS = 200
 _OUT_OF_REACH = (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected)
@@ -58,9 +61,13 @@ class FactRecall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """Whom to ask for how much. `token_budget` 0 is no limit; what is not here asks as it is configured itself."""
+    """Whom to ask for how much. `token_budget` 0 is no limit; what is not here asks as it is configured itself.
+
+    `messages` are asked for at least, and more where the budget has room for them.
+    """
 
     token_budget: int = 0
+    messages: int = 5
     collection: str = "zeph_documents"
     documents: int = 3
     rag_enabled: bool = False
@@ -74,6 +81,7 @@ class _Question:
 
     query: str
     namespace: str
+    budget: int | None
     conversation: ConversationId | None
     documents: bool
 
@@ -117,8 +125,9 @@ class ContextBuilder:
         """
         if token_budget is not None and token_budget < 0:
             raise errors.InputError(f"the token budget is {token_budget}: use 0 or more")
+        budget = (self._config.token_budget or None) if token_budget is None else token_budget
         wanted = self._config.rag_enabled if documents is None else documents
-        question = _Question(query, namespace, conversation, wanted)
+        question = _Question(query, namespace, budget, conversation, wanted)
         degraded: dict[Part, str] = {}
         candidates: list[Candidate] = []
         for part, ask in self._parts.items():
@@ -133,7 +142,7 @@ class ContextBuilder:
             ]
         context = fitted(
             candidates,
-            (self._config.token_budget or None) if token_budget is None else token_budget,
+            budget,
             self._counter.count,
             known=[Source(SourceKind.MESSAGE, message) for message in known],
         )
@@ -193,7 +202,10 @@ class ContextBuilder:
             yield _passage(hit.passage, hit.score)
 
     def _found_messages(self, question: _Question, degraded: dict[Part, str]) -> Iterator[Candidate]:
-        answer = self._recall.recall(question.query, namespace=question.namespace)
+        room = min((question.budget or 0) // _TOKENS_PER_MESSAGE, _MOST_MESSAGES)
+        answer = self._recall.recall(
+            question.query, namespace=question.namespace, limit=max(self._config.messages, room)
+        )
         if answer.degraded:
             degraded[Part.MESSAGE] = "; ".join(answer.reasons)
         for hit in answer.hits:

@@ -12,7 +12,7 @@ from tests.builders import FallibleStore, ScriptedEmbedder, ingest, work, write_
 from tests.unit.services.context.injections import INJECTIONS
 
 SOURCE = DocumentMetadata("handbook/power.md", "text/markdown", title="Power")
-NOW = "2025-06-15T15:06:40Z"
+NOW = "2025-06-15 15:06"
 
 
 @pytest.fixture
@@ -122,6 +122,13 @@ def test_the_budget_of_the_settings_is_the_default_and_zero_is_no_limit(build):
         container.memory.build_context("winch", -1)
 
 
+def test_a_large_budget_asks_for_more_messages_than_one_recall_returns(memory):
+    for number in range(30):
+        memory.remember("user", f"winch {number} was serviced")
+    assert len(memory.build_context("winch").quotes) == 5
+    assert len(memory.build_context("winch", 1_200).quotes) == 20
+
+
 def test_the_same_memory_gives_the_same_context(memory, container):
     for number in range(20):
         memory.remember("user", f"winch {number % 3} in dome {number}")
@@ -200,7 +207,7 @@ def test_a_names_line_break_does_not_make_a_second_fact(memory, container):
 
 # ---- injections ------------------------------------------------------------------------------------------------
 
-QUOTATION = re.compile(r'<(correction|fact|summary|document|message)(?: [a-z]+="[\w:.-]+")+>([^<>]*)</\1>')
+QUOTATION = re.compile(r'<(correction|fact|summary|document|message)(?: [a-z]+="[\w:. -]+")+>([^<>]*)</\1>')
 
 
 def test_sixty_injections_by_four_ways_stay_between_the_markers(container, tmp_path):

@@ -190,5 +190,5 @@ def test_known_rows_are_not_quoted():
 
 def test_a_quotation_costs_what_it_says():
     assert quotation(quote(at=0, marks={"role": "user"}, origin="Ann")) == (
-        '<message id="message:1" role="user" at="1970-01-01T00:00:00Z">[Ann] The winch broke.</message>'
+        '<message id="message:1" role="user" at="1970-01-01 00:00">[Ann] The winch broke.</message>'
     )

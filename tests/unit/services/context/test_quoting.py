@@ -11,7 +11,7 @@ from services.context.models import Candidate, Part
 from services.context.quoting import FRAME, quotation, quoted, rendered
 
 # A quotation: an opening tag of our own words, a body without tags, the closing tag.
-QUOTATION = re.compile(r'<(correction|fact|summary|document|message)(?: [a-z]+="[\w:.-]+")+>[^<>]*</\1>')
+QUOTATION = re.compile(r'<(correction|fact|summary|document|message)(?: [a-z]+="[\w:. -]+")+>[^<>]*</\1>')
 
 
 def outside(text):
