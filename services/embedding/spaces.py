@@ -120,11 +120,15 @@ class VectorSpaces:
         self.store.drop_collection(collection.physical)
 
     def write(self, space: Space, namespace: str, points: Sequence[Point]) -> None:
-        """Store points; readable when this returns."""
+        """Store points; readable when this returns. Raises TransientError when another collection took its place."""
         collection = space.collection
         try:
             self.store.upsert(collection.physical, namespace, points)
-        except errors.NotFound:
+        except errors.NotFound as error:
+            with self._database.read() as unit:
+                known = [item for item in unit.collections.all() if item.state is not CollectionState.RETIRED]
+            if collection.physical not in {item.physical for item in known}:
+                raise errors.TransientError(f"{collection.physical} was replaced meanwhile") from error
             # The store has lost its data since this process made sure of the collection.
             self.store.ensure_collection(collection.physical, collection.identity.dimension)
             self.store.upsert(collection.physical, namespace, points)

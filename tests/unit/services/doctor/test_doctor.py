@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from services import errors
 from services.adapters.graph_rows import entity_scope
 from services.adapters.sqlite import driver
 from services.bootstrap import Container
@@ -20,6 +21,7 @@ from services.documents.models import DocumentMetadata, SplitterConfig
 from services.jobs.models import EMBED_DOCUMENT, JobKind, NewJob, Queue
 from services.memory.models import Role
 from services.memory.summary_vectors import embed_summary_job
+from services.ports import Point
 from tests.builders import (
     FallibleStore,
     assert_healthy,
@@ -472,10 +474,24 @@ def test_a_worker_that_knew_the_collections_makes_them_again_when_the_store_lost
     dropped_collection(container)
     container.memory.remember(Role.USER, "Said afterwards.", conversation="ops")
     work(container)
-    assert rows(container, "SELECT id, error_message FROM jobs WHERE state = 'dead' AND kind <> 'test.note'") == []
+    assert (
+        rows(container, "SELECT id, error_message FROM jobs WHERE state = 'dead' AND kind <> 'test.note'")
+        == []
+    )
     container.doctor.examine(repair=True)
     work(container)
     assert_healthy(container)
+
+
+def test_a_collection_that_was_replaced_is_not_made_again(container):
+    space = container.spaces.for_writing("zeph_conversations")
+    physical = space.collection.physical
+    run(container, f"UPDATE embedding_collections SET state = 'retired' WHERE physical = '{physical}'")
+    container.vectors.drop_collection(physical)
+    point = Point("00000000-0000-4000-8000-000000000001", space.embedder.embed(["x"], kind="document")[0], {})
+    with pytest.raises(errors.TransientError, match="was replaced meanwhile"):
+        container.spaces.write(space, "default", [point])
+    assert not container.vectors.collection_exists(physical)
 
 
 def search(made, query):
