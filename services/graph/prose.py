@@ -14,7 +14,7 @@ _PASTED = re.compile(
         [\[{}\])]+[,;]?[ \t]*$                                         # brackets alone
       | [{\[][ \t]*["'{\[\d-]                                          # JSON
       | ["'][^"'\n]{1,80}["'][ \t]*:[ \t]*\S                           # a key of JSON
-      | [A-Za-z_][\w.\-]{0,60}[ \t]*=[ \t]*\S                          # key = value
+      | [A-Za-z_][\w.\-]{0,60}[ \t]*=[ \t]*(?:\S{1,200}|["'\[{(\w][^\n]*["'\]})])[ \t]*$   # key = value
       | \[[\w.\-]{1,60}\][ \t]*$                                       # a section of an INI or TOML file
       | [\w.\-]{1,60}:[ \t]*(?:["'\d\[{]|true\b|false\b|null\b)        # YAML
       | \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d                              # a log

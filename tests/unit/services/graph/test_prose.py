@@ -19,6 +19,8 @@ from services.graph.prose import prose, within
         "2024-01-01 12:00:00 ERROR [main] Alice failed",
         "ERROR: Alice failed",
         "timeout = 30",
+        'name = "Alice and Bob"',
+        "app = Flask(__name__, x)",
         "[memory.graph]",
         "enabled: true",
         '{"alice": 1, "bob": [',
@@ -60,6 +62,7 @@ def test_what_is_pasted_goes_and_what_is_said_stays(pasted):
         "from 2019 on I lived in Rome",
         "import taxes are high",
         "return to sender",
+        "password=[redacted] Ann lives in Rome",
         "\u6211\u4f4f\u5728\u5317\u4eac\u3002",
     ],
 )
