@@ -37,13 +37,14 @@ _SIMILAR = 0.8
 _REPEATED = 0.75
 # Fewer words, such as "go on", are said again without complaint.
 _LEAST_WORDS = 3
-# Where a phrase lacks what it needs: open, which a judge may settle.
+# Where a phrase lacks what it needs it is left open, which a judge may settle.
 _OPEN = 0.55
+# What confidence loses: when the user is pleased, when the phrase stands further down than at the beginning, when it is
+# only feared or supposed within that many characters before it.
 _GLADNESS = 0.15
-_ASIDE = 0.10
-_BEGINNING = 120
-_HEDGE_REACH = 80
-_HEDGED = 0.2
+_ASIDE, _BEGINNING = 0.10, 120
+_HEDGED, _HEDGE_REACH = 0.2, 80
+# From here on a "no" in front of a phrase breaks off what the user is saying.
 _OWN_WORDS = 20
 # A greeting or a sigh may stand before the phrase that opens a message.
 _OPENING = 8
@@ -70,15 +71,15 @@ _OFFER = re.compile(
 _ANNOUNCEMENT = re.compile(
     r"(?:ok|okay|sure|alright|got it|great)?[ ,.!]*(?:let me|i'll|i will|i'm going to|one moment)\b"
 )
-
-
 # What is feared, hoped, prevented or only supposed has not happened.
 _HEDGE = re.compile(
-    r"\b(?:if|hope|whether|worried|make sure|not sure|ensure|unless|in case|avoid|afraid|so that)\b[^.!?\n]*$"
+    r"\b(?:if|hope|whether|worried|make sure|not sure|ensure|unless|in case|avoid|afraid|so that(?!'))\b[^.!?\n]*$"
 )
 _UNSPACED = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _MISUNDERSTOOD = re.compile(r"\W*(?:no|nope)[\s,.!-]+i (?:actually )?mea?nt\b")
 _MISUNDERSTANDING = 0.85
+_NO_ALONE = re.compile(rf"\W*{NO_ALONE}\W*$")
+_PLAIN_NO = Cue(CorrectionKind.EXPLICIT_REJECTION, Needs.NO_QUESTION, 0.85, NO_ALONE)
 
 
 class _Answer(Enum):
@@ -90,10 +91,6 @@ class _Answer(Enum):
     # "Let me look": nothing is there yet that could be otherwise.
     ANNOUNCED = auto()
     DELIVERED = auto()
-
-
-_NO_ALONE = re.compile(rf"\W*{NO_ALONE}\W*$")
-_PLAIN_NO = Cue(CorrectionKind.EXPLICIT_REJECTION, Needs.NO_QUESTION, 0.85, NO_ALONE)
 
 
 class _Phrases:
@@ -235,7 +232,12 @@ def _lacks(cue: Cue, state: _Answer, *, emphatic: bool) -> bool:
 
 def _repetition(message: str, previous: Sequence[str], state: _Answer) -> Iterator[FeedbackSignal]:
     """The user asks again in nearly the same words."""
-    recent = previous[-_PREVIOUS:]
+    # Of texts too long to be compared as a whole, only those of one length can be the same.
+    recent = [
+        earlier
+        for earlier in previous[-_PREVIOUS:]
+        if len(message) == len(earlier) or max(len(message), len(earlier)) <= _COMPARED
+    ]
     words = _words(message) if recent else frozenset()
     if len(words) >= _LEAST_WORDS and any(_overlap(words, _words(earlier)) > _SIMILAR for earlier in recent):
         yield FeedbackSignal(CorrectionKind.REPETITION, _REPEATED, targets_turn=state is not _Answer.UNKNOWN)

@@ -101,6 +101,12 @@ def test_what_is_said_again_and_again_anyway_is_no_repetition(message):
     assert kind(message, [message]) is None
 
 
+def test_long_texts_that_begin_alike_are_no_repetition():
+    begins = "please fix this log: " + "line of the log " * 1_000
+    assert kind(begins + "one", [begins + "one"]) == "repetition"
+    assert kind(begins + "one", [begins + "and another end"]) is None
+
+
 def test_a_repetition_is_found_in_scripts_without_blanks():
     assert kind("请把所有的测试再运行一遍", ["请把所有的测试再运行一遍"]) == "repetition"
     assert kind("请把所有的文档翻译成法语", ["请把所有的测试再运行一遍"]) is None
@@ -110,6 +116,50 @@ def test_a_fact_is_put_right_where_something_was_stated():
     assert kind("there is no such parameter", answer=DONE) == "factual"
     assert kind("that was intentional, leave it", answer=DONE) == "factual"
     assert kind("not called with three, with four", answer=DONE) == "factual"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "hmm, that is still wrong",
+        "I think it isn't right yet, look at line 4",
+        "so that's not what I asked for",
+        "I see that it doesn't work there",
+        "well what the hell happened there",
+        "I guess you missed the second half",
+        "I guess you're making things up",
+        "the second figure is wrong",
+        "look, the page doesn't load",
+        "see, you didn't run it",
+        "the method you call does not exist",
+        "and the test still fails",
+        "I fear that's not how it works",
+        "now it breaks at the first line",
+        "what a ridiculous name",
+        "the title is too long",
+        "that is unlikely to work here",
+        "the page loads, but the picture doesn't show",
+        "I get no answer from it",
+        "I can't see any difference",
+        "the button is in the wrong place",
+        "the key should not be in the repository",
+        "that line is not needed",
+        "please undo that",
+        "leave the header alone",
+        "and we don't use tabs here",
+        "the gap was intentional",
+        "it should have been seven",
+        "we write metres, not feet",
+        "and make it green instead",
+        "as I said, use the other branch",
+        "we already have a helper for that",
+        "I thought we agreed on seven",
+        "did I have to tell you twice",
+        "but I asked for a list",
+    ],
+)
+def test_each_phrase_is_found_behind_other_words(message):
+    assert kind(message, answer=DONE) is not None
 
 
 # ---- words that only look like it ------------------------------------------------------------------------------
@@ -161,6 +211,7 @@ def test_b_23_who_corrects_himself_is_not_held_against_the_answer(message, answe
         "try the other file too",
         "use Python for the script",
         "actually, thanks, that is all",
+        "wait, no tests are missing, right?",
     ],
 )
 @pytest.mark.parametrize("answer", ["", DONE, QUESTION, ANNOUNCEMENT])
