@@ -321,6 +321,7 @@ MIDDLE = 0.10
 _MEANINGS = {
     "self": (_SELF, Needs.NOTHING, 0.80),
     "wrong": (_REJECTION, Needs.NO_QUESTION, 0.85),
+    "fails": (_REJECTION, Needs.TURN, 0.85),
     # In the middle of a message it is part of a request.
     "forbidden": (_REJECTION, Needs.NO_QUESTION, 0.75),
     "fact": (_FACTUAL, Needs.ANSWER, 0.75),
@@ -331,10 +332,10 @@ _MEANINGS = {
 _OTHERS: dict[str, dict[str, str]] = {
     "ru": {
         "self": r"я (?:ошиб(?:ся|лась)|оговорил(?:ся|ась)|имела? в виду)|моя ошибка|ой,|извини(?:те)?, я имел",
-        "wrong": r"это (?:не то|неправильно|неверно|не так|неправда|ошибка|не работает|не помогло)|(?:совсем )?не то"
-        r"|неправильно|неверно|не так(?=[,.!]|$)|(?:ты|вы) (?:ошиб\w+|не прав\w*|забыл\w*|пропустил\w*|не понял\w*)|не работает"
-        r"|не сработало|(?:вс[её] ещ[её]|по-прежнему) не \w+|прекрати(?:те)?"
-        r"|перестань(?:те)?|я (?:не это|не то|не об этом|этого не) \w+|нет, (?:я|это|не|так|ты|вы) ?\w+",
+        "wrong": r"это (?:не то|неправильно|неверно|не так|неправда|ошибка)|(?:совсем )?не то"
+        r"|неправильно|неверно|не так(?=[,.!]|$)|(?:ты|вы) (?:ошиб\w+|не прав\w*|забыл\w*|пропустил\w*|не понял\w*)"
+        r"|прекрати(?:те)?|перестань(?:те)?|я (?:не это|не то|не об этом|этого не) \w+|нет, (?:я|это|не|так|ты|вы) ?\w+",
+        "fails": r"не (?:работает|сработало|помогло)|(?:вс[её] ещ[её]|по-прежнему) (?:не \w+|ошибка|падает)",
         "forbidden": r"(?:больше )?не (?:делай|используй|надо|нужно|меняй|трогай)(?:те)?",
         "fact": r"на самом деле",
         "otherwise": r"вместо этого|лучше (?:используй|сделай|попробуй|возьми)(?:те)?|(?:давай(?:те)?|попробуй(?:те)?) "
@@ -344,10 +345,10 @@ _OTHERS: dict[str, dict[str, str]] = {
     "es": {
         "self": r"(?:me equivoqu[eé]|quise decir|quer[ií]a decir|mi error|perd[oó]n, quise|error m[ií]o)",
         "wrong": r"(?:eso|esto) (?:no (?:es|est[aá]) (?:correcto|cierto|verdad|as[ií]|bien|lo que \w+)|est[aá] mal"
-        r"|es (?:incorrecto|falso)|no (?:funciona|funcion[oó]|sirve))|est[aá] mal|no es (?:correcto|cierto|verdad|as[ií]|eso"
+        r"|es (?:incorrecto|falso))|est[aá] mal|no es (?:correcto|cierto|verdad|as[ií]|eso"
         r"|lo que)|(?:te equivocas|te has equivocado|te equivocaste|est[aá]s equivocado|se equivoca)|incorrecto|as[ií] no"
-        r"|(?:todav[ií]a|sigue|a[uú]n) (?:no|sin) \w+"
         r"|no, (?:eso|esto|no|yo|est[aá]|quiero|quer[ií]a|me refer[ií]a) ?\w*|yo no (?:dije|ped[ií]|quer[ií]a)",
+        "fails": r"no (?:funciona|funcion[oó]|sirve|compila)|sigue (?:sin|igual|fallando|mal|dando)|todav[ií]a falla",
         "forbidden": r"no (?:hagas|uses|utilices|cambies|toques|a[nñ]adas|borres) \w+|deja de \w+",
         "fact": r"en realidad|de hecho, (?:no|es|el|la)",
         "otherwise": r"en (?:lugar|vez) de eso|mejor (?:usa|haz|prueba|utiliza)|(?:prueba|intenta|usa) (?:de otra|con otr[oa]"
@@ -358,10 +359,11 @@ _OTHERS: dict[str, dict[str, str]] = {
         "self": r"(?:ich habe mich (?:geirrt|vertan|vertippt|versprochen)|ich meinte|ich hab mich (?:geirrt|vertan|vertippt)"
         r"|mein fehler|ich lag falsch|entschuldigung, ich meinte|moment, ich meinte)",
         "wrong": r"(?:das|dies|es) (?:ist|war|stimmt) (?:so )?(?:falsch|nicht (?:richtig|korrekt|wahr|das,? was|was)"
-        r"|verkehrt|quatsch|unsinn)|das stimmt (?:so )?nicht|stimmt nicht|(?:das )?(?:funktioniert|geht|klappt|hilft) (?:so |immer noch )?nicht"
-        r"|falsch|du (?:irrst dich|hast (?:\w+ ){0,3}(?:vergessen|übersehen|falsch|missverstanden))|(?:immer )?noch (?:nicht|kein\w*|falsch)"
+        r"|verkehrt|quatsch|unsinn)|das stimmt (?:so )?nicht|stimmt nicht"
+        r"|falsch|du (?:irrst dich|hast (?:\w+ ){0,3}(?:vergessen|übersehen|falsch|missverstanden))"
         r"|so nicht|nein, (?:das|ich|nicht|so|es|du|die|der) ?\w*"
-        r"|das (?:meinte|wollte|habe) ich nicht|ich (?:wollte|meinte|habe) (?:das |etwas )?(?:nicht|anderes)",
+        r"|das (?:meinte|wollte) ich nicht|ich (?:wollte|meinte) (?:das nicht|etwas anderes)",
+        "fails": r"(?:funktioniert|geht|klappt|hilft) (?:so |immer noch )?nicht|immer noch (?:nicht|kein\w*|falsch|ein fehler)",
         "forbidden": r"hör auf|(?:benutze?|verwende?|mach|ändere?|nimm) (?:das |es )?(?:nicht|kein\w*)",
         "fact": r"(?:eigentlich|tatsächlich|in wirklichkeit),? (?:ist|war|sind|heißt|wohnt|liegt|das|es)",
         "otherwise": r"stattdessen|lieber (?:so|anders|mit|das|ein\w*|doch)|nimm (?:lieber|besser|stattdessen)|(?:versuch|probier|mach)\w* (?:es |das )?(?:anders"
@@ -372,10 +374,10 @@ _OTHERS: dict[str, dict[str, str]] = {
         "self": r"(?:je me suis trompée?|je voulais dire|mon erreur|au temps pour moi|autant pour moi|j'ai fait une (?:erreur|faute)"
         r"|oups|pardon, je voulais)",
         "wrong": r"(?:c'est|ce n'est|c'était|ce n'était|ça n'est) (?:pas (?:ça|correct|juste|vrai|bon|ce que|la|le|du tout)"
-        r"|faux|incorrect|inexact|n'importe quoi|mauvais|inutile)|(?:ça|cela) ne (?:marche|fonctionne|va|sert|compile) (?:toujours )?(?:pas|plus)"
-        r"|ça (?:marche|fonctionne) (?:toujours )?pas|faux|tu (?:te trompes|as (?:oublié|raté|tort|mal compris))|vous (?:vous trompez|avez (?:oublié|tort))"
-        r"|pas comme ça|toujours pas"
+        r"|faux|incorrect|inexact|n'importe quoi|mauvais|inutile)|faux|tu (?:te trompes|as (?:oublié|raté|tort|mal compris))|vous (?:vous trompez|avez (?:oublié|tort))"
+        r"|pas comme ça"
         r"|non, (?:ce|c'est|je|pas|tu|ça|le|la) ?\w*|je n'ai pas (?:dit|demandé)|je ne (?:veux|voulais) pas",
+        "fails": r"(?:ça|cela) (?:ne )?(?:marche|fonctionne|va|compile) (?:toujours )?(?:pas|plus)|toujours pas",
         "forbidden": r"arrêtez? de|n'utilise[rz]? pas|ne (?:fais|faites|change|touche|modifie|supprime)\w* pas",
         "fact": r"en (?:fait|réalité),? (?:c'est|il|elle|le|la|les|on|nous|je|non)",
         "otherwise": r"(?:utilise|prends|fais|essaie|mets) plutôt|plutôt \w+|à la place|au lieu de ça|(?:essaie|essayez|fais) (?:autrement|une autre|un autre)"
@@ -386,9 +388,9 @@ _OTHERS: dict[str, dict[str, str]] = {
 _UNSPACED_OTHERS: dict[str, dict[str, str]] = {
     "zh": {
         "self": r"我(?:说|讲|写|打|搞|弄)错了|我的(?:错|意思是)|我是说|口误",
-        "wrong": r"(?:这|那|你)?(?:个|样)?(?:是)?(?:不对|错了|不正确|不是这样|不是我(?:要|想|说)的)|你(?:错了|搞错|弄错|理解错|忘了|漏了|没有)"
-        r"|(?:还是|仍然|依然)(?:不行|不对|没有|报错|错)|没有?用|不起作用|不管用|我没(?:有)?(?:说|要|让)"
+        "wrong": r"(?:这|那|你)?(?:个|样)?(?:是)?(?:不对|错了|不正确|不是这样|不是我(?:要|想|说)的)|你(?:错了|搞错|弄错|理解错|忘了|漏了)|我没(?:有)?(?:说|要|让)"
         r"|不是?[,，]",
+        "fails": r"(?:还是|仍然|依然)(?:不行|不对|没有|报错|错)|没有?用(?![过到])|不起作用|不管用",
         "forbidden": r"(?:不要|别)(?:再|用|使用|这样|改|动|做)",
         "fact": r"(?:其实|实际上|事实上)(?:是|不是|他|她|它|我|这|那)?",
         "otherwise": r"(?:换|用|试试)(?:一?个|一?种|别的|另)(?:方法|方式|办法|思路|方案|外|一)?|改(?:用|成)|而不是",
@@ -396,9 +398,9 @@ _UNSPACED_OTHERS: dict[str, dict[str, str]] = {
     },
     "ja": {
         "self": r"(?:私|僕|俺)の(?:間違い|ミス|勘違い)|言い間違|書き間違|間違えました|勘違いしてい?ました|すみません、間違",
-        "wrong": r"(?:それ|これ)?(?:は|が)?(?:違います|ちがいます|(?:違う|ちがう)(?=[。、！!？?\s]|$)|間違って(?:い|る)|間違いです|正しくな|おかしい)"
-        r"|(?:そう|それ)じゃ(?:ない|なくて|ありません)|そうではな|(?:まだ|やっぱり|全然)(?:動か|でき|直って|だめ|ダメ|エラー)|動きません|動かない"
-        r"|うまくいきません|頼んで(?:い)?ない|言って(?:い)?ない|忘れて(?:い)?(?:る|ます)",
+        "wrong": r"(?:それ|これ)?(?:は|が)?(?:違います|ちがいます|(?:違う|ちがう)(?=[。、！!？?\s]|$)|間違って(?:い|る)|間違いです|正しくな)"
+        r"|(?:そう|それ)じゃ(?:ない|なくて|ありません)|そうではな|頼んで(?:い)?ない|言って(?:い)?ない|忘れて(?:い)?(?:る|ます)",
+        "fails": r"(?:まだ|やっぱり|全然)(?:動か|でき|直って|だめ|ダメ|エラー)|動きません|動かない|うまくいきません|おかしい",
         "forbidden": r"(?:使わ|し|変え|触ら|消さ)ないで|やめて",
         "fact": r"(?:実は|実際は|実際には|本当は)",
         "otherwise": r"代わりに|かわりに|(?:別|他|ほか)の(?:方法|やり方|アプローチ|案|手段)|(?:じゃ|では)なくて",

@@ -380,9 +380,7 @@ LANGUAGES = {
         "C'est faux",
         "Non, ce n'est pas ça",
         "不对，应该是四个",
-        "还是不行",
         "違います、四つです",
-        "動きません",
     ],
     "alternative_request": [
         "вместо этого используй другой",
@@ -408,6 +406,22 @@ def test_corrections_are_found_in_seven_languages(wanted, message):
     assert kind(message) == wanted
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Не работает",
+        "No funciona",
+        "Das funktioniert immer noch nicht",
+        "Ça ne marche pas",
+        "还是不行",
+        "動きません",
+    ],
+)
+def test_reports_of_failure_need_a_turn_before_in_other_languages_too(message):
+    assert kind(message, answer=DONE) == "explicit_rejection"
+    assert kind(message) is None
+
+
 @pytest.mark.parametrize("word", ["no", "No.", "нет", "nein!", "Non", "不", "不是。", "いいえ"])
 def test_a_bare_no_counts_as_the_whole_message(word):
     assert kind(word, answer=DONE) == "explicit_rejection"
@@ -423,6 +437,12 @@ def test_a_bare_no_counts_as_the_whole_message(word):
         "nota esto por favor",
         "nein danke",
         "Das ist nicht dringend",
+        "Ich habe noch nicht angefangen",
+        "Ich habe nicht viel Zeit",
+        "todavía no he empezado",
+        "я ещё не начал",
+        "je n'ai pas encore commencé",
+        "我没用过这个",
         "Lieber Hans, danke",
         "non merci",
         "Nonante-neuf, c'est quoi ?",
