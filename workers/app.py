@@ -25,6 +25,7 @@ from services.bootstrap import Container
 from services.jobs.models import Queue
 from services.settings import Settings, load_settings
 from workers.bell import SWEEP_TASK, CeleryPublisher
+from workers.broker import transport_for
 from workers.job import REGISTRY, JobSpec, Runner
 from workers.schedule import beat_schedule
 
@@ -130,6 +131,7 @@ def strict_strategy(task: Any, app: Celery, consumer: Any, **options: Any) -> Ca
 
 def _configuration(settings: Settings) -> dict[str, Any]:
     return {
+        "broker_transport": transport_for(settings.jobs.broker_url.get_secret_value()),
         "task_serializer": "json",
         "accept_content": ["json"],
         "result_accept_content": ["json"],

@@ -125,6 +125,22 @@ def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, t
     for content_type in ("application/x-python-serialize", "application/x-yaml"):
         body = pickle.dumps(([Canary(canary)], {}, {}))
         push(stack, "graph", body, task=NOOP.name, content_type=content_type)
+    # Entries of the queue that are no messages at all.
+    no_messages = [
+        b"rubbish",
+        b"",
+        b"5",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"properties": 7}',
+    ]
+    no_messages += [b'{"properties": {"delivery_tag": "t", "body_encoding": "base64"}, "body": "%"}']
+    with stack.redis.client() as client:
+        for entry in no_messages:
+            client.lpush("graph", entry)
     ids = enqueue(container, NewJob(NOOP))
     wait_until(lambda: all_in(container, ids, JobState.DONE), "the real job is done", worker)
 
