@@ -1,6 +1,6 @@
 """Graph recall: the facts around what a question names. Seeds, one walk, ranking, rows.
 
-Reads only; never waits for a worker and calls no model.
+Reads only; never waits for a worker. The embedder is asked only when words find nothing and entities have vectors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from services import errors
+from services.embedding.spaces import VectorSpaces
 from services.graph import seeds
 from services.graph.models import AsOf, Edge, EdgeSource, Entity, FactRecord, GraphFact
 from services.graph.names import canonical
@@ -18,6 +20,7 @@ from services.graph.ranking import Activation, Scored, best, by_activation, by_d
 from services.graph.seeds import Seed
 from services.graph.store import GraphRows
 from services.graph.traversal import MAX_LINKS, MAX_NODES, Link, shortest_path, walk
+from services.graph.vectors import COLLECTION
 from services.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,8 @@ _LONGEST_QUERY = 4_096
 _PER_TIER = 5
 # Names offered for an unknown one share at least this much with it (difflib's ratio).
 _ALIKE, _NEAR_CANDIDATES = 0.4, 100
+# Cosine from which an entity is near enough to a question that names none.
+_NEAR_ENOUGH = 0.5
 _LONGEST_PATH, _PATH_NODES = 8, 20_000
 
 
@@ -111,11 +116,17 @@ class GraphRecall:
     """Finds facts of one namespace. Safe to share between threads."""
 
     def __init__(
-        self, database: GraphReadingDatabase, clock: Clock, config: GraphRecallConfig | None = None
+        self,
+        database: GraphReadingDatabase,
+        clock: Clock,
+        config: GraphRecallConfig | None = None,
+        *,
+        spaces: VectorSpaces | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._config = config or GraphRecallConfig()
+        self._spaces = spaces
 
     def recall(
         self,
@@ -138,9 +149,14 @@ class GraphRecall:
             return GraphAnswer()
         with self._database.read() as unit:
             found = find_seeds(unit, namespace, query[:_LONGEST_QUERY])
-            if not found:
+        # Outside of the transaction: it calls a model. Entities have vectors only where resolution uses them.
+        found = found or self._nearest(namespace, query[:_LONGEST_QUERY])
+        with self._database.read() as unit:
+            # A vector outlives its entity for a moment.
+            known = unit.graph.get(namespace, [seed.entity_id for seed in found])
+            starts = {seed.entity_id: seed.score for seed in found if seed.entity_id in known}
+            if not starts:
                 return _nothing(unit, namespace, query)
-            starts = {seed.entity_id: seed.score for seed in found}
             if config.activation is not None:
                 hops = max(hops, config.activation.max_hops)
             around = walk(
@@ -154,19 +170,28 @@ class GraphRecall:
             )
             scored = recent_first(scored, now=self._clock.now(), rate=config.temporal_decay_rate)
             chosen = best(scored, wanted)
-            entities = unit.graph.get(
-                namespace,
-                sorted(
-                    {*starts, *(end for one in chosen for end in (one.link.source_id, one.link.target_id))}
-                ),
-            )
+            ends = {end for one in chosen for end in (one.link.source_id, one.link.target_id)}
+            entities = known | unit.graph.get(namespace, sorted(ends - set(known)))
             facts = _facts(unit, namespace, chosen, entities)
         return GraphAnswer(
             tuple(facts),
-            tuple((entities[seed.entity_id], seed) for seed in found if seed.entity_id in entities),
+            tuple((known[seed.entity_id], seed) for seed in found if seed.entity_id in known),
             around.truncated,
-            () if facts else ("nothing is known of " + _listed(entities.values()),),
+            () if facts else ("nothing is known of " + ", ".join(one.name for one in known.values()),),
         )
+
+    def _nearest(self, namespace: str, query: str) -> list[Seed]:
+        """The entities whose vectors are nearest to the query; [] where there are none or they are out of reach."""
+        if self._spaces is None:
+            return []
+        try:
+            space = self._spaces.for_reading(COLLECTION)
+            hits = [] if space is None else self._spaces.search(space, namespace, query, limit=_PER_TIER)
+        except (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected) as error:
+            log.warning("graph_recall_without_vectors reason=%s", type(error).__name__)
+            return []
+        near = [int(hit.payload["entity_id"]) for hit in hits if hit.score >= _NEAR_ENOUGH]
+        return seeds.ranked({seeds.MEANING: list(dict.fromkeys(near))})
 
     def path(
         self, start: Entity, goal: Entity, *, namespace: str, as_of: AsOf | None = None
@@ -293,7 +318,3 @@ def _record(edge: Edge, entities: dict[int, Entity], sources: Sequence[EdgeSourc
 
 def _distinct(ids: Iterable[int | None]) -> tuple[int, ...]:
     return tuple(sorted({found for found in ids if found is not None}))
-
-
-def _listed(entities: Iterable[Entity]) -> str:
-    return ", ".join(entity.name for entity in entities)

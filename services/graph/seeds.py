@@ -20,7 +20,7 @@ _MAX_RUN, _LONGEST_NAME_CHARACTERS = 64, 16
 _AROUND_A_NAME = "\"'`.,;:!?()[]{}<>\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb\u3002\uff0c\uff1f\uff01\u3001"
 _POSSESSIVE = re.compile(r"['\u2019]s$", re.IGNORECASE)
 
-EXACT, WORD, PREFIX, ALIAS, SUMMARY = "exact", "word", "prefix", "alias", "summary"
+EXACT, WORD, PREFIX, ALIAS, SUMMARY, MEANING = "exact", "word", "prefix", "alias", "summary", "meaning"
 # Best and worst score of each tier; within one, hits are spaced by their rank.
 _TIERS = {
     EXACT: (1.0, 1.0),
@@ -28,6 +28,7 @@ _TIERS = {
     PREFIX: (0.78, 0.6),
     ALIAS: (0.5, 0.5),
     SUMMARY: (0.3, 0.3),
+    MEANING: (0.3, 0.2),
 }
 
 

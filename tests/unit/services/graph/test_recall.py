@@ -5,6 +5,7 @@ import pytest
 from services.graph.models import CO_OCCURRENCE, AsOf, EntityType, Extraction, FoundEdge, FoundEntity, Source
 from services.graph.ranking import Activation
 from services.graph.recall import GraphRecall, GraphRecallConfig, find_seeds
+from tests.builders import FallibleStore, work
 
 NS = "default"
 DAY = 86_400_000_000
@@ -267,7 +268,44 @@ def test_memory_recalls_facts_where_the_graph_is_enabled(build):
     know(on, "Alice", "works_at", "Acme")
     (fact,) = on.memory.recall_graph("Where does Alice work?")
     assert (fact.entity_name, fact.relation, fact.target_name) == ("Alice", "works_at", "Acme")
-    assert on.memory.recall_graph("Alice", namespace="other") == on.memory.recall_graph("Alice", limit=0) == []
+    assert (
+        on.memory.recall_graph("Alice", namespace="other") == on.memory.recall_graph("Alice", limit=0) == []
+    )
     off = build()
     assert off.graph_recall.recall("Alice", namespace=NS).facts
     assert off.memory.recall_graph("Alice") == []
+
+
+def test_a_question_without_a_known_word_finds_what_is_near_in_meaning(build):
+    container = build(memory__graph__use_embedding_resolution=True)
+    know(container, "Internationalization", "needs", "Unicode")
+    # The embedder of the tests knows letters: a misspelt name is near.
+    assert told(ask(container, "internationalizationx")) == []
+    work(container)
+    answer = ask(container, "internationalizationx")
+    assert told(answer) == [("Internationalization", "needs", "Unicode")]
+    assert [seed.tier for _, seed in answer.seeds] == ["meaning"]
+    assert told(ask(container, "something else altogether")) == []
+    without = GraphRecall(container.database, container.clock)
+    assert without.recall("internationalizationx", namespace=NS).facts == ()
+
+
+def test_vectors_of_entities_that_are_gone_lead_nowhere(build):
+    """Graph bugs 31 and 49."""
+    container = build(memory__graph__use_embedding_resolution=True)
+    know(container, "Internationalization", "needs", "Unicode")
+    work(container)
+    with container.sqlite.write() as connection:
+        connection.exec_driver_sql("DELETE FROM graph_entities WHERE name = 'Internationalization'")
+    assert ask(container, "internationalizationx").facts == ()
+
+
+def test_a_vector_store_that_is_down_costs_no_answer(build):
+    container = build(memory__graph__use_embedding_resolution=True)
+    container.vectors = store = FallibleStore()
+    know(container, "Internationalization", "needs", "Unicode")
+    work(container)
+    assert ask(container, "internationalizationx").facts
+    store.down = True
+    assert ask(container, "internationalizationx").reasons == ("no entity of the graph is named",)
+    assert ask(container, "internationalization").facts
