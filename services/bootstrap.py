@@ -252,7 +252,10 @@ class Container:
     @cached_property
     def embedder(self) -> Embedder | None:
         """The configured embedder; None when the provider is none."""
-        return self._embedder(self.settings.embedding.model)
+        from services.embedding.queries import RememberedQueries
+
+        embedder = self._embedder(self.settings.embedding.model)
+        return None if embedder is None else RememberedQueries(embedder)
 
     def preload_embedder(self) -> None:
         """Start loading a local model beside whatever comes next: it takes as long as opening the database."""
@@ -659,7 +662,7 @@ class Container:
         spreading = graph.spreading_activation
         activation = Activation(**spreading.model_dump(exclude={"enabled"})) if spreading.enabled else None
         config = GraphRecallConfig(graph.recall_limit, graph.max_hops, graph.temporal_decay_rate, activation)
-        return GraphRecall(self.database, self.clock, config)
+        return GraphRecall(self.database, self.clock, config, spaces=self.spaces)
 
     @cached_property
     def communities(self) -> Communities:
