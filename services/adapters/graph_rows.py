@@ -37,6 +37,7 @@ _CHANGE_EDGE = (
         {
             e.c.source_entity_id: sa.bindparam("source"),
             e.c.target_entity_id: sa.bindparam("target"),
+            e.c.fact: sa.bindparam("words"),
             e.c.confidence: sa.bindparam("surety"),
             e.c.valid_from: sa.bindparam("begin"),
             e.c.valid_to: sa.bindparam("end"),
@@ -537,6 +538,7 @@ def _changes(draft: EdgeDraft) -> dict[str, Any]:
         "edge": draft.id,
         "source": draft.source_id,
         "target": draft.target_id,
+        "words": draft.fact,
         "surety": draft.confidence,
         "begin": draft.valid_from,
         "end": draft.valid_to,

@@ -168,6 +168,9 @@ class Timeline:
             same.stated = sorted({*self._times(same), *self._times(new)})
         if new.valid_from < same.valid_from and new.valid_to is None:
             same.valid_from, same.changed = new.valid_from, True
+            if new.relation == CO_OCCURRENCE:
+                # Any sentence will do: the first one, whichever was read first.
+                same.fact = new.fact
             for row in rivals:
                 if row.covers(new.valid_from):
                     self._end(row, new.valid_from, same)

@@ -46,7 +46,7 @@ def test_what_was_told_again_later_is_not_ended_by_a_text_from_between():
     ]
 
 
-@pytest.mark.parametrize("relation", ["likes", "lives_in"])
+@pytest.mark.parametrize("relation", ["likes", "lives_in", CO_OCCURRENCE])
 def test_the_order_of_reading_changes_nothing(relation):
     for seed in range(400):
         dice = random.Random(seed)
