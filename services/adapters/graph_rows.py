@@ -123,6 +123,7 @@ class SqlGraphRows(MarkedRows):
                 "name": entity.name,
                 "canonical_name": entity.canonical_name,
                 "entity_type": entity.type,
+                "summary": entity.summary,
                 "segmented": segment(entity.name),
                 "scope": scope,
                 "first_seen_at": now,
@@ -431,7 +432,11 @@ class SqlGraphRows(MarkedRows):
             self._connection.execute(sa.select(count).where(table.c.namespace == namespace)).scalar_one()
             for table in (n, a)
         )
-        return kept | {"entities": entities, "aliases": aliases, "edges": now, "history": past}
+        many = sa.select(n.c.canonical_name).where(n.c.namespace == namespace).group_by(n.c.canonical_name)
+        several = sa.select(count).select_from(many.having(count > 1).subquery())
+        ambiguous = self._connection.execute(several).scalar_one()
+        rows_now = {"entities": entities, "aliases": aliases, "ambiguous_names": ambiguous}
+        return kept | rows_now | {"edges": now, "history": past}
 
     def claim_refresh(self, namespace: str, interval: int) -> bool:
         """See GraphRows."""

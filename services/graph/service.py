@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from services import errors
 from services.embedding.writing import removal_job
 from services.graph.communities import refresh_job_if_due
+from services.graph.eviction import evict_job
 from services.graph.facts import draft_of
 from services.graph.merging import merge_entities, moved_draft, single_valued_heads
 from services.graph.models import (
@@ -280,9 +281,9 @@ class GraphStore:
         unit.graph.count(namespace, {"extractions_stored": 1, **resolved.counts, **dict(stored.skipped)})
         for key in resolved.reply_keys:
             unit.replies.forget(namespace, key)
-        refresh = refresh_job_if_due(unit, namespace, self._refresh_every)
         jobs = entity_jobs(namespace, stored.created_ids) if self._embed else []
-        unit.jobs.enqueue([*jobs, *([refresh] if refresh else [])])
+        refresh = refresh_job_if_due(unit, namespace, self._refresh_every)
+        unit.jobs.enqueue([*jobs, *([refresh, evict_job(namespace)] if refresh else [])])
 
 
 # ---- small steps -------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ class NewEntity:
     name: str
     canonical_name: str
     type: EntityType
+    summary: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,10 @@ class GraphRows(EmbeddedRows, Protocol):
         """Add to named counters, atomically."""
 
     def counters(self, namespace: str) -> dict[str, int]:
-        """All counters, and how many rows there are: entities, edges (active), history (not active), aliases."""
+        """All counters, and how many rows there are: entities, aliases, edges (active) and history (those that are not).
+
+        `ambiguous_names` are those that several entities of different types share.
+        """
 
     def claim_refresh(self, namespace: str, interval: int) -> bool:
         """Whether communities are to be detected now: true for one caller in each `interval` stored extractions."""

@@ -94,27 +94,28 @@ class Findings:
         self, unit: GraphUnit, known: Mapping[str, Sequence[Match]], resolved: Resolved
     ) -> tuple[dict[Key, int], list[int]]:
         """The ids of the entities, in their order, and those of new ones."""
-        found: dict[Key, Entity] = {}
+        ids: dict[Key, int] = {}
+        stored: dict[int, Entity] = {}
+        better: dict[int, Entity] = {}
         learnt: list[tuple[str, int]] = []
         merged = unit.graph.get(self._namespace, list(set(resolved.same.values())))
         for key, each in self.wanted.items():
             entity = choose(known.get(each.key, ()), each.type)
             if entity is None and (entity := merged.get(resolved.same.get(key, 0))) is not None:
                 learnt.append((each.key, entity.id))
-            if entity is not None:
-                found[key] = entity
-        missing = [key for key in self.wanted if key not in found]
-        new = [NewEntity(self.wanted[key].name, *key) for key in missing]
+            if entity is None:
+                continue
+            now = better.get(entity.id, entity)
+            # It may have become something else in this very text.
+            if now.type is each.type or CONCEPT in (now.type, each.type):
+                ids[key] = entity.id
+                stored[entity.id], better[entity.id] = entity, _better(now, each)
+        missing = {key: each for key, each in self.wanted.items() if key not in ids}
+        new = [NewEntity(each.name, each.key, each.type, each.summary) for each in missing.values()]
         created = unit.graph.add_entities(self._namespace, new)
         unit.graph.add_aliases(self._namespace, learnt)
-        better = [_better(entity, self.wanted[key]) for key, entity in found.items()]
-        first = [
-            Entity(entity_id, self._namespace, each.name, each.key, each.type, each.summary, 0, 0)
-            for entity_id, each in zip(created, (self.wanted[key] for key in missing), strict=True)
-            if each.summary
-        ]
-        unit.graph.describe([*(entity for entity in better if entity not in found.values()), *first])
-        ids = {key: entity.id for key, entity in found.items()} | dict(zip(missing, created, strict=True))
+        unit.graph.describe([entity for entity in better.values() if entity != stored[entity.id]])
+        ids |= dict(zip(missing, created, strict=True))
         return {key: ids[key] for key in self.wanted}, created
 
     def _drafts(self, ids: Mapping[Key, int], known: Mapping[str, Sequence[Match]]) -> list[EdgeDraft]:

@@ -17,7 +17,7 @@ from services.graph.models import (
     FoundEntity,
     Source,
 )
-from services.jobs.models import GRAPH_REFRESH
+from services.jobs.models import EVICT_GRAPH, GRAPH_REFRESH
 from tests.builders import in_processes, rows
 from tests.graph_builders import (
     CONCEPT,
@@ -61,6 +61,19 @@ def test_the_type_is_part_of_what_a_name_means(container):
     named(container, FoundEntity("python", LANGUAGE))
     named(container, FoundEntity("python", TOOL))
 
+    assert {entity.type for entity in container.graph.entities(NS)} == {LANGUAGE, TOOL}
+    assert container.graph.stats(NS)["ambiguous_names"] == 1
+
+
+def test_a_text_that_tells_two_types_apart_gets_both_however_often_it_is_read(container):
+    named(container, FoundEntity("Python", CONCEPT))
+    source = message(container)
+    both = (FoundEntity("Python", LANGUAGE), FoundEntity("Python", TOOL), FoundEntity("Python", CONCEPT))
+    first = named(container, *both, source=source)
+    before = whole_graph(container)
+
+    assert named(container, *both, source=source).entity_ids == first.entity_ids
+    assert whole_graph(container) == before
     assert {entity.type for entity in container.graph.entities(NS)} == {LANGUAGE, TOOL}
 
 
@@ -488,6 +501,7 @@ def test_refresh_is_claimed_once_in_each_interval_of_extractions(build):
     jobs = rows(container, f"SELECT count(*) FROM jobs WHERE kind = '{GRAPH_REFRESH.name}'")
     # The ledger keeps one while it waits.
     assert jobs == [(1,)]
+    assert rows(container, f"SELECT payload FROM jobs WHERE kind = '{EVICT_GRAPH.name}'") != []
     assert [bool(each) for each in claims] == [False, False] + [True] * 8
     with container.database.write() as unit:
         assert not unit.graph.claim_refresh(NS, 3)
