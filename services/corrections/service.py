@@ -29,7 +29,7 @@ from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, MessageId
 from services.jobs.run import JobRun
 from services.language.parsing import cut
-from services.memory.models import ConversationName, Message, Origin, Role, storable
+from services.memory.models import ConversationName, Message, Origin, Role, carries_tools, storable
 from services.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _CERTAIN = 0.8
 _CONTRADICTS = frozenset(
     {CorrectionKind.EXPLICIT_REJECTION, CorrectionKind.FACTUAL, CorrectionKind.SELF_CORRECTION}
 )
-_SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
+_SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT, Origin.IMPORT})
 _OUT_OF_REACH = (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected)
 
 
@@ -311,11 +311,15 @@ def as_kind(value: str) -> CorrectionKind:
 
 
 def _exchange(before: Sequence[Message]) -> Exchange:
-    """What was said before a message, without tool output, documents, imports and summaries."""
+    """What was said before a message, without tool output, documents and summaries."""
     spoken = [
         message
         for message in before
         if message.role is not Role.SYSTEM and message.origin in _SPOKEN and message.content.strip()
+    ]
+    # Their results come back in the user's name.
+    spoken = [
+        message for message in spoken if message.role is Role.ASSISTANT or not carries_tools(message.parts)
     ]
     answer = spoken[-1] if spoken and spoken[-1].role is Role.ASSISTANT else None
     users = [message for message in spoken if message.role is Role.USER]

@@ -83,8 +83,7 @@ class NewMessage:
     def by_person(self) -> bool:
         """Whether a user said it to the agent, and not a tool, a document, an import or a summary."""
         spoken = self.role is Role.USER and self.origin in (None, Origin.USER) and self.agent_visible
-        tools = any(part.get("kind") in _TOOL_PARTS for part in self.parts)
-        return spoken and not tools and bool(self.content.strip())
+        return spoken and not carries_tools(self.parts) and bool(self.content.strip())
 
     @property
     def states_facts(self) -> bool:
@@ -220,6 +219,11 @@ def _sound_parts(parts: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any],
         return tuple(strict_json.sound(list(parts), depth=PARTS_DEPTH))
     except errors.InputError as error:
         raise errors.InputError(f"the parts of a message cannot be stored: {error}") from error
+
+
+def carries_tools(parts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a tool call or its result is among the parts of a message."""
+    return any(part.get("kind") in _TOOL_PARTS for part in parts)
 
 
 def _only_tools(parts: Sequence[Mapping[str, Any]]) -> bool:

@@ -178,9 +178,19 @@ def test_tool_output_between_answer_and_correction_is_looked_through(container, 
     memory.remember("user", ASKED, conversation="c")
     said = memory.remember("assistant", SAID, conversation="c")
     memory.remember("user", "exit 0", conversation="c", origin=Origin.TOOL)
+    result = [{"kind": "tool_result", "tool_use_id": "1", "content": "exit 0"}]
+    memory.remember("user", "exit 0", conversation="c", parts=result)
     memory.remember("user", WRONG, conversation="c")
     work(container)
     assert corrections.select()[0].target_message_id == said
+
+
+def test_a_conversation_that_was_imported_goes_on(container, corrections):
+    turns = [NewMessage(Role.USER, ASKED), NewMessage(Role.ASSISTANT, SAID, origin=Origin.IMPORT)]
+    _, said = container.memory.remember_many("c", turns)
+    container.memory.remember("user", WRONG, conversation="c")
+    work(container)
+    assert [found.target_message_id for found in corrections.select()] == [said]
 
 
 def test_other_conversations_and_namespaces_are_not_the_turn_before(container, corrections):
