@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from services import errors
 from services.ids import ConversationId, MessageId
@@ -35,6 +37,9 @@ from services.ports import EmbedderIdentity
 
 if TYPE_CHECKING:
     from services.ports import Vector
+
+# A record that stands for itself, its kind, and the records that belong to it with theirs.
+Group: TypeAlias = tuple[str, Record, list[tuple[str, Record]]]
 
 # ---- what it asks of the database --------------------------------------------------------------------------------
 
@@ -217,12 +222,13 @@ class MemorySnapshot:
         a message with ours; in it only new messages are added. Raises InputError for a file that is no sound
         snapshot, before anything is written.
         """
-        kinds = {kind for kind, _ in read_records(path, max_bytes)}
-        space = self._vectors.target() if "vectors" in kinds else None
-        with self._database.write() as unit:
-            # Read anew: a file that has changed since fails its checksum here, and all is rolled back.
-            done = _Import(unit, namespace, None if space is None else space.embedder.identity)
-            report = done.run(read_records(path, max_bytes))
+        with TemporaryFile() as spool:
+            # Read, checked and prepared before the lock is taken, so that others wait for the writing alone.
+            kinds = _spool(_groups(read_records(path, max_bytes)), spool)
+            space = self._vectors.target() if "embedder" in kinds else None
+            with self._database.write() as unit:
+                done = _Import(unit, namespace, None if space is None else space.embedder.identity)
+                report = done.run(_spooled(spool))
         if space is not None and done.vectors:
             adopted = self._vectors.adopt(space, namespace, done.vectors)
             report.vectors = len(adopted)
@@ -324,7 +330,7 @@ class _Import:
         self._messages: dict[int, MessageId] = {}
         self._graph = GraphImport(unit, namespace, self._messages, self._report)
 
-    def run(self, records: Iterable[tuple[str, Record]]) -> ImportReport:
+    def run(self, groups: Iterable[Group]) -> ImportReport:
         take = {
             "conversation": self._conversation,
             "correction": self._correction,
@@ -335,7 +341,7 @@ class _Import:
             "session": self._session,
             "embedder": self._take_vectors,
         }
-        for kind, head, members in _groups(records):
+        for kind, head, members in groups:
             take[kind](head, members)
         self._graph.finish()
         self._unit.jobs.enqueue(block_jobs(self._namespace, sorted(self._bare - self.vectors.keys())))
@@ -360,10 +366,11 @@ class _Import:
 
     def _twin(self, head: Record, messages: Sequence[Record]) -> ConversationId | None:
         """The conversation here that this one is, if any: no two of the file are the same one."""
+        born = self._unit.snapshots.born_at(self._namespace, head["created_at"])
         taken = set(self._conversations.values())
-        wanted = Counter(map(message_identity, messages))
+        wanted = Counter(map(message_identity, messages)) if born else Counter()
         best: tuple[int, int, ConversationId] | None = None
-        for conversation_id, key in self._unit.snapshots.born_at(self._namespace, head["created_at"]):
+        for conversation_id, key in born:
             differs = None not in (key, head["key"]) and key != head["key"]
             if differs or conversation_id in taken:
                 continue
@@ -382,14 +389,14 @@ class _Import:
         keyed = {twin.import_key: twin.id for twin in stored if twin.import_key is not None}
         new = []
         for message in messages:
-            twins = same[message_identity(message)]
+            twins = same[message_identity(message)] if same else []
             known = twins.pop() if twins else keyed.get(message["import_key"])
             if known is None:
                 new.append(message)
             else:
                 self._messages[message["id"]] = known
         ids = self._unit.messages.add(
-            self._namespace, conversation_id, [_new_message(message) for message in new]
+            self._namespace, conversation_id, [message["prepared"] for message in new]
         )
         added = list(zip(ids, new, strict=True))
         self._messages |= {message["id"]: message_id for message_id, message in added}
@@ -470,11 +477,9 @@ def dump_parts(parts: Any) -> str:
     return parts if isinstance(parts, str) else json.dumps(parts, ensure_ascii=False)
 
 
-def _groups(
-    records: Iterable[tuple[str, Record]],
-) -> Iterator[tuple[str, Record, list[tuple[str, Record]]]]:
+def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[Group]:
     """Each record that stands for itself, with those that belong to it."""
-    current: tuple[str, Record, list[tuple[str, Record]]] | None = None
+    current: Group | None = None
     for kind, record in records:
         if kind in PARENTS and current is not None:
             current[2].append((kind, record))
@@ -484,6 +489,30 @@ def _groups(
         current = kind, record, []
     if current is not None:
         yield current
+
+
+def _spool(groups: Iterable[Group], spool: IO[bytes]) -> set[str]:
+    """Write the groups down, each message with the value that is to be stored; the kinds that lead a group."""
+    kinds = set()
+    for kind, head, members in groups:
+        kinds.add(kind)
+        for member, record in members:
+            if member == "message":
+                record["prepared"] = _new_message(record)
+        pickle.dump((kind, head, members), spool, protocol=pickle.HIGHEST_PROTOCOL)
+    spool.seek(0)
+    return kinds
+
+
+def _spooled(spool: IO[bytes]) -> Iterator[Group]:
+    """The groups that were written down."""
+    while True:
+        try:
+            # Written a moment ago by this process, into a file that has no name.
+            group: Group = pickle.load(spool)  # noqa: S301
+        except EOFError:
+            return
+        yield group
 
 
 def _new_message(message: Record) -> NewMessage:

@@ -664,18 +664,23 @@ def test_what_is_no_file_is_refused(container, tmp_path):
             load(container, path)
 
 
-def test_a_file_that_changes_while_it_is_imported_is_rolled_back(container, tmp_path, monkeypatch):
+def test_a_file_that_changes_once_it_was_read_changes_nothing_of_what_is_imported(
+    container, tmp_path, monkeypatch
+):
     path = tmp_path / "a.json"
     path.write_text(GOOD)
     opened = container.snapshots._database.write
-    monkeypatch.setattr(
-        container.database,
-        "write",
-        lambda: (path.write_text(GOOD.replace('"payload": "p"', '"payload": "q"')), opened())[1],
-    )
+    monkeypatch.setattr(container.database, "write", lambda: (path.write_text("{}"), opened())[1])
+    load(container, path)
+    assert rows(container, "SELECT payload FROM acp_session_events") == [("p",)]
+
+
+def test_a_file_is_read_and_checked_before_others_have_to_wait(container, tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    path.write_text(GOOD.replace('"payload": "p"', '"payload": "q"'))
+    monkeypatch.setattr(container.database, "write", lambda: pytest.fail("the database was locked"))
     with pytest.raises(errors.InputError, match="checksum"):
         load(container, path)
-    assert rows(container, "SELECT count(*) FROM conversations") == [(0,)]
 
 
 def test_a_dangling_range_is_dropped_and_counted_b37(container, tmp_path):
