@@ -111,7 +111,7 @@ def test_a_past_stretch_ends_nothing_that_holds_now():
 
 def test_standing_in_one_sentence_never_replaces_itself():
     together = [stated(PARIS, at, f"sentence {at}", CO_OCCURRENCE) for at in (10, 20, 5)]
-    assert placed(*together) == [(PARIS, "sentence 10", 5, None)]
+    assert placed(*together) == [(PARIS, "sentence 5", 5, None)]
 
 
 def test_of_an_explicit_beginning_the_later_statement_wins():
