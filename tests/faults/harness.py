@@ -40,30 +40,34 @@ def amount(*, commit: int, nightly: int) -> int:
 
 
 def sample(points: Sequence[int], *, commit: int) -> list[int]:
-    """The points to try: all of them nightly, else some, the first and the last among them."""
+    """The points to try: all of them nightly, else some, of three or more the first and the last among them."""
     if PROFILE == "nightly" or len(points) <= commit:
         return list(points)
-    chosen = random.Random(SEED).sample(points[1:-1], commit - 2)
-    return sorted([points[0], *chosen, points[-1]])
+    dice = random.Random(SEED)
+    if commit < 3:
+        return dice.sample(points, commit)
+    return sorted([points[0], *dice.sample(points[1:-1], commit - 2), points[-1]])
 
 
 # ---- crashes -----------------------------------------------------------------------------------------------------
 
 
 class Tripwire:
-    """Counts what a process does to the world outside (statements, and calls of what it watches), and kills it at `fatal`.
+    """Counts what a process does to the world outside (statements, and calls of what it watches), and kills it at `fatal`,
+    or sends it another signal.
 
     Each counts twice: when it begins, and when it has ended.
     """
 
-    def __init__(self, fatal: int = 0) -> None:
+    def __init__(self, fatal: int = 0, *, send: int = signal.SIGKILL) -> None:
         self.count = 0
         self._fatal = fatal
+        self._signal = send
 
     def step(self, *_: Any) -> None:
         self.count += 1
         if self.count == self._fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._signal)
 
     def watch(self, watched: Any) -> Any:
         """The same object; its methods are steps."""
@@ -188,6 +192,10 @@ class History:
         key = f"{os.getpid()}-{time.monotonic_ns()}"
         self._write({"key": key, "name": name, "arguments": arguments})
         yield lambda result: self._write({"key": key, "acknowledged": result})
+
+    def next_number(self) -> int:
+        """Larger than any before, in whatever process: what came later."""
+        return time.monotonic_ns()
 
     def acknowledged(self, name: str) -> list[tuple[dict[str, Any], Any]]:
         """(arguments, result) of every acknowledged call of that name."""

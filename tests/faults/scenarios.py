@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from services.adapters.clock import SystemEntropy
 from services.adapters.in_memory import FixedEntropy, ManualClock
 from services.bootstrap import Container
 from services.documents.models import DocumentMetadata, SplitterConfig
@@ -77,14 +78,27 @@ class Talker:
 
 
 def open_store(
-    folder: Path, *, hours: float = 0, tripwire: Tripwire | None = None, **settings: Any
+    folder: Path,
+    *,
+    hours: float = 0,
+    tripwire: Tripwire | None = None,
+    real_entropy: bool = False,
+    **settings: Any,
 ) -> Container:
-    """Services on a data folder, at a fixed moment plus so many hours; a tripwire counts what they do."""
+    """Services on a data folder, at a fixed moment plus so many hours; a tripwire counts what they do.
+
+    Processes that run at the same time need real entropy, or they hold the same leases.
+    """
     os.environ["ZEPH_CONFIG"] = ""
     wanted = load_settings(None, {"data_dir": str(folder), **_SETTINGS, **settings})
     wire = tripwire or Tripwire()
     clock = ManualClock(BEGINNING + int(hours * HOUR))
-    made = Container(wanted, publisher=wire.watch(Bells()), clock=clock, entropy=FixedEntropy())
+    made = Container(
+        wanted,
+        publisher=wire.watch(Bells()),
+        clock=clock,
+        entropy=SystemEntropy() if real_entropy else FixedEntropy(),
+    )
     made.parser = PlainParser()  # type: ignore[assignment]
     made.embedder = wire.watch(made.embedder)
     made.vectors = wire.watch(made.vectors)

@@ -6,82 +6,17 @@ finishes everything, and the store must be the one of an undisturbed run, and he
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 import workers.tasks  # noqa: F401 - declares the kinds
 from services.bootstrap import Container
-from services.jobs.models import NewJob
-from tests.builders import assert_healthy, enqueue, rows, work
-from tests.faults.harness import SEED, History, Tripwire, difference, in_child, sample, state
-from tests.faults.scenarios import OPERATIONS, SCENARIOS, Operation, Scenario, open_store, run_first
+from tests.faults.harness import SEED, History, difference, sample
+from tests.faults.scenarios import OPERATIONS, SCENARIOS, run_first
 from workers.job import REGISTRY
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
 
 POINTS = 4
-
-
-class Lab:
-    """Copies of one prepared store, on which an action is cut off at a point and then made good."""
-
-    def __init__(self, folder: Path, scenario: Scenario | Operation) -> None:
-        self._folder = folder
-        self._settings = dict(scenario.settings)
-        self._again = [NewJob(kind) for kind in scenario.again]
-        self.base = folder / "base"
-
-    def fresh(self) -> Path:
-        """A copy of the prepared store."""
-        copy = self._folder / "copy"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.base, copy)
-        return copy
-
-    def cut_off(self, folder: Path, action: Callable[[Container], object], point: int) -> tuple[bool, int]:
-        """Run the action in a process that dies at `point` (0: never); whether it died, and the points it passed."""
-        counted = self._folder / "count"
-        counted.write_text("0")
-
-        def task() -> None:
-            wire = Tripwire(point)
-            with open_store(folder, tripwire=wire, **self._settings) as container:
-                container.database  # noqa: B018 - opened before anything counts
-                with wire.armed():
-                    action(container)
-            counted.write_text(str(wire.count))
-
-        code = in_child(task)
-        assert code in (None, 0)
-        return code is None, int(counted.read_text())
-
-    def recovered(self, folder: Path) -> dict[str, list[str]]:
-        """What is stored when another process has finished everything, an hour later."""
-        with open_store(folder, hours=1, **self._settings) as container:
-            container.ledger.sweep()
-            work(container)
-            enqueue(container, *self._again)
-            work(container)
-            assert rows(container, "SELECT id, state FROM jobs WHERE state NOT IN ('done', 'dead')") == []
-            assert_healthy(container)
-            return state(container)
-
-
-@pytest.fixture
-def lab(tmp_path: Path, migrated: Path) -> Callable[[Scenario], Lab]:
-    def make(scenario: Scenario | Operation) -> Lab:
-        made = Lab(tmp_path, scenario)
-        made.base.mkdir()
-        shutil.copy(migrated, made.base / "zeph.db")
-        before = {key: value for key, value in scenario.settings.items() if key != "embedding.dimensions"}
-        with open_store(made.base, **before) as container:
-            scenario.prepare(container, tmp_path)
-        return made
-
-    return make
 
 
 def test_every_kind_of_job_has_a_scenario():
