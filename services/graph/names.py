@@ -45,26 +45,24 @@ _NEAR = 0.6
 
 def canonical(name: str) -> str:
     """The key of a name: equal for all ways of writing it. "" for what is no name."""
-    folded = _stripped(unicodedata.normalize("NFKC", name)).casefold()
-    # Folding may take composed characters apart.
-    return cut(" ".join(unicodedata.normalize("NFKC", folded).split()), MAX_NAME_BYTES)
+    return cut(" ".join(_folded(_stripped(name)).split()), MAX_NAME_BYTES)
 
 
 def display(name: str) -> str:
     """A name as it is shown: one line, its case kept."""
-    return cut(" ".join(_stripped(unicodedata.normalize("NFC", name)).split()), MAX_NAME_BYTES)
+    return cut(" ".join(unicodedata.normalize("NFC", _stripped(name)).split()), MAX_NAME_BYTES)
 
 
 def relation(text: str) -> str:
     """The key of a relation: "Works at" and "works-at" are `works_at`. "" for what is none."""
-    folded = _stripped(unicodedata.normalize("NFKC", _LINE_ENDS.sub(" ", text))).casefold()
+    folded = _folded(_stripped(_LINE_ENDS.sub(" ", text)))
     return cut(_JOINTS.sub("_", folded).strip("_"), MAX_RELATION_BYTES).strip("_")
 
 
 def fact_text(text: str) -> str:
     """A fact as it is stored and shown: one line, its case kept."""
-    spaced = _LINE_ENDS.sub(" ", unicodedata.normalize("NFC", text))
-    return cut(" ".join(_stripped(spaced).split()), MAX_FACT_BYTES)
+    spaced = _stripped(_LINE_ENDS.sub(" ", text))
+    return cut(" ".join(unicodedata.normalize("NFC", spaced).split()), MAX_FACT_BYTES)
 
 
 def same_fact(one: str, other: str) -> bool:
@@ -133,6 +131,14 @@ def may_merge(one: str, other: str) -> bool:
 
 def _stripped(text: str) -> str:
     return _CONTROL.sub("", _UNSEEN.sub("", text))
+
+
+def _folded(text: str) -> str:
+    """Equal for texts that differ in case, width or composition alone (Unicode 3.13, D146)."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", text).casefold())
+    return unicodedata.normalize("NFKC", apart.casefold())
 
 
 def _signs(key: str) -> list[str]:

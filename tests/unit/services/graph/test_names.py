@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from services.graph.models import EntityType
@@ -40,6 +42,17 @@ from services.graph.names import (
 def test_a_name_has_one_key_however_it_is_written(written, key):
     assert canonical(written) == key
     assert canonical(key) == key
+
+
+def test_the_key_of_a_key_and_of_a_shown_name_is_that_key():
+    """Whatever is written: letters with marks, control and compatibility characters, in any order."""
+    dice = random.Random(1)
+    ranges = ((0x20, 0x250), (0x300, 0x370), (0x370, 0x600), (0x1E00, 0x2100), (0xFF00, 0xFFF0))
+    for _ in range(4_000):
+        text = "".join(chr(dice.randrange(*dice.choice(ranges))) for _ in range(dice.randrange(1, 7)))
+        key = canonical(text)
+        assert canonical(key) == canonical(display(text)) == key, ascii(text)
+        assert relation(relation(text)) == relation(text), ascii(text)
 
 
 def test_a_shown_name_keeps_its_case_and_loses_what_nobody_sees():
