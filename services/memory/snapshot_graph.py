@@ -6,7 +6,7 @@ Chunks of documents do not travel, so what only they tell loses its source and s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from services.graph.vectors import entity_jobs
 from services.jobs.store import JobRows
@@ -48,6 +48,16 @@ class GraphSnapshotUnit(Protocol):
     @property
     def graph_snapshots(self) -> GraphSnapshotRows:
         """Whole rows of the graph."""
+
+
+class GraphCounts(Protocol):
+    """What an import of a graph counts."""
+
+    entities: int
+    edges: int
+    communities: int
+    skipped: int
+    dangling: int
 
 
 class GraphExport:
@@ -95,7 +105,7 @@ class GraphImport:
     """The graph of one file on its way into a namespace, in one unit of work."""
 
     def __init__(
-        self, unit: GraphSnapshotUnit, namespace: str, messages: Mapping[int, Any], report: Any
+        self, unit: GraphSnapshotUnit, namespace: str, messages: Mapping[int, int], report: GraphCounts
     ) -> None:
         self._unit = unit
         self._namespace = namespace
@@ -114,7 +124,8 @@ class GraphImport:
         entity_id, new = self._unit.graph_snapshots.add_entity(self._namespace, head)
         self._entities[head["id"]] = entity_id
         self._new_entities += [entity_id] if new else []
-        self._count("entities", new)
+        self._report.entities += new
+        self._report.skipped += not new
         self._add_told("entity_id", entity_id, members)
 
     def edge(self, head: Record, members: Sequence[tuple[str, Record]]) -> None:
@@ -125,7 +136,8 @@ class GraphImport:
             return
         edge = head | ends
         edge_id = self._twin(edge)
-        self._count("edges", edge_id is None)
+        self._report.edges += edge_id is None
+        self._report.skipped += edge_id is not None
         if edge_id is None:
             edge_id = self._unit.graph_snapshots.add_edge(self._namespace, edge)
             if head["superseded_by_id"] is not None:
@@ -139,7 +151,8 @@ class GraphImport:
         members = [self._entities[member] for member in head["members"] if member in self._entities]
         self._report.dangling += len(head["members"]) - len(members)
         new = self._unit.graph_snapshots.add_community(self._namespace, head | {"members": members})
-        self._count("communities", new)
+        self._report.communities += new
+        self._report.skipped += not new
 
     def counter(self, head: Record, _: Sequence[tuple[str, Record]]) -> None:
         """A counter that is here stays as it is."""
@@ -176,10 +189,6 @@ class GraphImport:
         for kind, listed in rows.items():
             added = self._unit.graph_snapshots.add_to_graph(kind, self._namespace, listed)
             self._report.skipped += len(listed) - added
-
-    def _count(self, name: str, new: bool) -> None:
-        counted = name if new else "skipped"
-        setattr(self._report, counted, getattr(self._report, counted) + 1)
 
 
 _CHILDREN = {"entity": ("alias", "mention"), "edge": ("edge_source",)}
