@@ -29,12 +29,30 @@ _IN_FORCE: Mapping[SourceKind, tuple[sa.Table, tuple[sa.ColumnElement[bool], ...
     SourceKind.EDGE: (t.graph_edges, (t.graph_edges.c.expired_at.is_(None),)),
 }
 
+
+def _one(table: sa.Table) -> sa.ColumnElement[bool]:
+    return sa.and_(table.c.namespace == sa.bindparam("of"), table.c.cache_key == sa.bindparam("key"))
+
+
 _ANSWER = (r.c.cache_key, r.c.response, r.c.model, r.c.created_at, r.c.expires_at)
-# Built once: building it costs more than running it.
-_FIND = sa.select(*_ANSWER).where(
-    r.c.namespace == sa.bindparam("of"),
-    r.c.cache_key == sa.bindparam("key"),
-    r.c.expires_at > sa.bindparam("now"),
+# The statements of every call, built once: building them costs more than running them.
+_FIND = sa.select(*_ANSWER).where(_one(r), r.c.expires_at > sa.bindparam("now"))
+_REMOVE = sa.delete(r).where(_one(r))
+_LEASE = sa.select(lease.c.token, lease.c.lease_until).where(_one(lease))
+_END_LEASE = sa.delete(lease).where(_one(lease))
+_GIVE_BACK = _END_LEASE.where(lease.c.token == sa.bindparam("held"))
+_NEW_LEASE: Mapping[str, sa.BindParameter[Any]] = {
+    "token": sa.bindparam("token"),
+    "lease_until": sa.bindparam("until"),
+}
+_TAKE_LEASE = (
+    insert(lease)
+    .values(namespace=sa.bindparam("of"), cache_key=sa.bindparam("key"), **_NEW_LEASE)
+    .on_conflict_do_update(
+        index_elements=["namespace", "cache_key"],
+        set_=_NEW_LEASE,
+        where=lease.c.lease_until <= sa.bindparam("now"),
+    )
 )
 
 
@@ -68,21 +86,20 @@ class SqlCacheRows:
     def put(self, namespace: str, response: NewResponse) -> None:
         """See CacheRows."""
         # Replaced as a whole: the sources of the old answer go with it.
-        self._connection.execute(sa.delete(r).where(_is(r, namespace, response.key)))
-        self._connection.execute(
-            sa.insert(r).values(
-                namespace=namespace,
-                cache_key=response.key,
-                model=response.model,
-                response=response.text,
-                size_bytes=response.size_bytes,
-                frame_key=response.frame,
-                embedding=response.embedding,
-                embedding_space=response.embedding_space,
-                created_at=response.created_at,
-                expires_at=response.expires_at,
-            )
-        )
+        self._connection.execute(_REMOVE, {"of": namespace, "key": response.key})
+        row = {
+            "namespace": namespace,
+            "cache_key": response.key,
+            "model": response.model,
+            "response": response.text,
+            "size_bytes": response.size_bytes,
+            "frame_key": response.frame,
+            "embedding": response.embedding,
+            "embedding_space": response.embedding_space,
+            "created_at": response.created_at,
+            "expires_at": response.expires_at,
+        }
+        self._connection.execute(sa.insert(r), row)
         if response.sources:
             of = {"namespace": namespace, "cache_key": response.key}
             rows = [{**of, "kind": source.kind.value, "source_id": source.id} for source in response.sources]
@@ -105,8 +122,9 @@ class SqlCacheRows:
 
     def remove(self, namespace: str, key: str) -> bool:
         """See CacheRows."""
-        self._connection.execute(sa.delete(lease).where(_is(lease, namespace, key)))
-        return self._connection.execute(sa.delete(r).where(_is(r, namespace, key))).rowcount == 1
+        one = {"of": namespace, "key": key}
+        self._connection.execute(_END_LEASE, one)
+        return self._connection.execute(_REMOVE, one).rowcount == 1
 
     def remove_made_of(self, namespace: str, sources: Sequence[Source]) -> int:
         """See CacheRows."""
@@ -178,30 +196,18 @@ class SqlCacheRows:
 
     def lease(self, namespace: str, key: str) -> Lease | None:
         """See CacheRows."""
-        found = sa.select(lease.c.token, lease.c.lease_until).where(_is(lease, namespace, key))
-        row = self._connection.execute(found).first()
+        row = self._connection.execute(_LEASE, {"of": namespace, "key": key}).first()
         return None if row is None else Lease(row.token, row.lease_until)
 
     def take_lease(self, namespace: str, key: str, wanted: Lease, *, now: int) -> bool:
         """See CacheRows."""
-        mine = {"token": wanted.token, "lease_until": wanted.until}
-        taken = (
-            insert(lease)
-            .values(namespace=namespace, cache_key=key, **mine)
-            .on_conflict_do_update(
-                index_elements=["namespace", "cache_key"], set_=mine, where=lease.c.lease_until <= now
-            )
-        )
-        return self._connection.execute(taken).rowcount == 1
+        values = {"of": namespace, "key": key, "token": wanted.token, "until": wanted.until, "now": now}
+        return self._connection.execute(_TAKE_LEASE, values).rowcount == 1
 
     def give_back(self, namespace: str, key: str, token: str) -> bool:
         """See CacheRows."""
-        mine = sa.delete(lease).where(_is(lease, namespace, key), lease.c.token == token)
-        return self._connection.execute(mine).rowcount == 1
-
-
-def _is(table: sa.Table, namespace: str, key: str) -> sa.ColumnElement[bool]:
-    return sa.and_(table.c.namespace == namespace, table.c.cache_key == key)
+        mine = {"of": namespace, "key": key, "held": token}
+        return self._connection.execute(_GIVE_BACK, mine).rowcount == 1
 
 
 def _by_kind(sources: Sequence[Source]) -> list[tuple[SourceKind, list[int]]]:

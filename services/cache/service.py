@@ -254,23 +254,20 @@ class ResponseCache:
 
     def _turn(self, asked: _Asked) -> tuple[CachedResponse | None, str | None]:
         """An answer that is there by now, or a token to store one with, or neither: ask without storing."""
-        token, waiting, pause = self._entropy.token(), False, _FIRST_PAUSE_SECONDS
+        token, pause = self._entropy.token(), _FIRST_PAUSE_SECONDS
         # One lease for a caller that died, and one for the caller that followed it.
         deadline = self._clock.now() + int(2 * self._limits.lease_seconds * _SECOND)
         while True:
-            found, holder = self._look(asked) if waiting else self._take(asked, token)
-            now = self._clock.now()
+            # Looking first: callers that wait must not queue for the write lock.
+            found, holder = self._look(asked)
+            if found is None and (holder is None or holder.until <= self._clock.now()):
+                found, holder = self._take(asked, token)
             if found is not None:
                 return found, None
             if holder is not None and holder.token == token:
                 return None, token
-            if now >= deadline:
+            if self._clock.now() >= deadline:
                 return None, None
-            if holder is None or holder.until <= now:
-                # Whoever held it failed or died: try to follow.
-                waiting = False
-                continue
-            waiting = True
             self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -233,3 +233,19 @@ def test_sixty_injections_by_four_ways_stay_between_the_markers(container, tmp_p
         bodies = [body for _, body in QUOTATION.findall(context.text)]
         for way in ("said ", "corrected ", "imported ", "ingested ", "summed up "):
             assert any(way + text[:7] in body for body in bodies), (way, text)
+
+
+def test_what_one_session_corrects_the_next_is_given_without_restating_it(build):
+    first = build()
+    first.memory.remember("user", "How do I install the dependencies?", conversation="one")
+    first.memory.remember("assistant", "Run npm install.", conversation="one")
+    first.memory.remember("user", "No, that's wrong, we use pnpm here.", conversation="one")
+    work(first)
+    first.close()
+
+    context = build().memory.build_context("How do I install the dependencies?", 400, conversation="two")
+
+    (correction,) = (quote for quote in context.quotes if quote.part == "correction")
+    assert "we use pnpm here" in correction.text
+    assert "asked: How do I install the dependencies?" in correction.text
+    assert context.tokens <= 400
