@@ -222,7 +222,9 @@ ANYWHERE = (
         0.75,
         r"that'?s not (?:the|how|why|where|an?|my|our|in|on)(?! (?:problem|issue|big|bad|good))",
         r"(?:that|this|it) (?:now |also )?(?:breaks|broke|crashe[sd]|fails|failed|hangs|throws|loops)",
-        r"(?<!-)(?:garbage|ridiculous|nonsense|stupid|pointless|sucks|annoying|frustrating)",
+        r"(?<!-)(?:garbage|ridiculous|nonsense|stupid|pointless|sucks|annoying|frustrating|unacceptable|infuriating|absurd"
+        r"|outrageous|disappointing)",
+        r"stop (?:asking|telling|saying|repeating|apologi[sz]ing|guessing)",
         r"(?:is|are|'s|seems?|looks?|feels?|was) (?:way |far |a bit |a little |much |still )?too (?!kind|early|late|soon)\w+",
         r"(?:un|not )likely to (?:work|help|be)",
         r"(?:but|and|it|now)\b[^.!?\n]{0,40} (?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|won'?t) "
@@ -283,6 +285,7 @@ ANYWHERE = (
         0.75,
         r"(?:we|i|you|it)(?:'ve| have)? already (?:have|had|did|done|do|exist\w*|discussed|decided|agreed|talked)",
         r"i thought (?:we|you|i|it|this|that) (?:were|was|had|agreed|said|already|would|wanted|decided)",
+        r"(?:didn'?t|haven'?t) (?:we|i) (?:already|just)",
         r"(?:do|did) i have to (?:tell|ask|say|repeat)|(?:as|like) we (?:discussed|agreed|decided)",
         r"(?:my|the) question (?:still stands|was)",
     ),
@@ -299,7 +302,7 @@ TRIGGERS = frozenset(
     hallucinated repeating hallucinating confused confusing missing ignoring listening answering making doing
     keep kept should removed deleted changed used put left got supposed still
     breaks crashes crashed fails failed fail failing hangs throws loops
-    ridiculous stupid pointless sucks annoying frustrating too unlikely likely longer worked undo revert back alone
+    ridiculous stupid pointless sucks annoying frustrating unacceptable infuriating absurd outrageous disappointing stop too unlikely likely longer worked undo revert back alone
     intentional deliberate purpose intended sense different another alternative other again differently over properly
     instead time times said told asked gave mentioned explained already thought question tell say repeat ask
     discussed agreed decided suggested requested specified wanted expected hoped

@@ -155,6 +155,8 @@ def test_a_fact_is_put_right_where_something_was_stated():
         "we already have a helper for that",
         "I thought we agreed on seven",
         "did I have to tell you twice",
+        "wait, didn't we already settle that",
+        "please just stop guessing",
         "but I asked for a list",
     ],
 )
