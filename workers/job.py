@@ -100,7 +100,7 @@ class Runner:
                 # Its effects were rolled back with it; the successor's stand.
                 log.warning("lease_lost job=%d kind=%s", run.job.id, run.job.kind)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises must end as a job state
-                self._record(run, error)
+                self._record(run, _in_words(error))
 
     def stop(self) -> None:
         """Let running jobs end at their next checkpoint and go back to the ledger untouched."""
@@ -154,3 +154,11 @@ class Runner:
             except errors.TransientError as error:
                 # The lease outlives two missed beats.
                 log.warning("heartbeat_failed reason=%s", error)
+
+
+def _in_words(error: Exception) -> Exception:
+    """The error; Celery's word for a time limit that was reached as one that people can read."""
+    # By name, because the embedded worker loads no Celery.
+    if type(error).__name__ == "SoftTimeLimitExceeded":
+        return errors.TransientError("it took longer than a job of its queue may, and was stopped")
+    return error

@@ -1,4 +1,4 @@
-"""Prepared stores."""
+"""Prepared stores, and the stacks of real processes that the services tests use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 
 from tests.faults.lab import Lab
 from tests.faults.scenarios import Operation, Scenario, open_store
+from tests.services.conftest import start
+
+__all__ = ["start"]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ import threading
 import time
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from services import errors
 from services.jobs.models import JobKind, JobState, NewJob, Queue
@@ -69,6 +70,15 @@ def test_whatever_a_handler_raises_ends_as_a_state_of_its_job(container, handler
     now = run(container, *accept(container))
     assert (now.state, now.error_type) == (state, kind)
     assert now.error_message
+
+
+def test_a_job_that_reached_its_time_limit_says_so_in_words(container, handler):
+    def fail(_container, _run):
+        raise SoftTimeLimitExceeded
+
+    handler(fail)
+    now = run(container, *accept(container))
+    assert now.error_message == "it took longer than a job of its queue may, and was stopped"
 
 
 def test_an_unexpected_error_is_logged_with_its_traceback_and_a_known_one_without(container, handler, caplog):
