@@ -19,6 +19,32 @@ from services.memory.models import Origin, Role
 _TABLES = {TextKind.MESSAGES: m, TextKind.CHUNKS: c}
 
 
+def _in_prose() -> list[sa.ColumnElement[bool]]:
+    """See `services.memory.models.states_facts`, of which this is the SQL."""
+    return [
+        m.c.role == Role.USER.value,
+        m.c.origin.in_([Origin.USER.value, Origin.IMPORT.value]),
+        m.c.deleted_at.is_(None),
+        sa.or_(m.c.agent_visible == 1, m.c.compacted_at.is_not(None)),
+        sa.func.instr(m.c.parts, '"tool_') == 0,
+        m.c.content != "",
+    ]
+
+
+# Built once: every message that is read needs it.
+_BEFORE = (
+    sa.select(m.c.content, m.c.speaker)
+    .where(
+        m.c.namespace == sa.bindparam("namespace"),
+        m.c.conversation_id == sa.bindparam("conversation"),
+        m.c.id < sa.bindparam("id"),
+        *_in_prose(),
+    )
+    .order_by(m.c.id.desc())
+    .limit(CONTEXT_MESSAGES)
+)
+
+
 class SqlTextRows:
     """Implements `services.graph.texts.TextRows` on one connection."""
 
@@ -87,9 +113,8 @@ class SqlTextRows:
         ]
 
     def _before(self, row: sa.Row[tuple[object, ...]]) -> tuple[str, ...]:
-        mine = (m.c.namespace == row.namespace, m.c.conversation_id == row.conversation_id, m.c.id < row.id)
-        latest = sa.select(m.c.content, m.c.speaker).where(*mine, *_in_prose()).order_by(m.c.id.desc())
-        found = self._connection.execute(latest.limit(CONTEXT_MESSAGES)).all()
+        place = {"namespace": row.namespace, "conversation": row.conversation_id, "id": row.id}
+        found = self._connection.execute(_BEFORE, place).all()
         return tuple(f"{it.speaker}: {it.content}" if it.speaker else it.content for it in reversed(found))
 
     def _chunks(self, *tests: sa.ColumnElement[bool]) -> list[Reading]:
@@ -116,15 +141,3 @@ def _wanted(kind: TextKind, namespace: str, replacing: str | None) -> list[sa.Co
 def _unread(table: sa.Table, replacing: str | None) -> sa.ColumnElement[bool]:
     nobody = table.c.graph_extractor.is_(None)
     return nobody if replacing is None else sa.or_(nobody, table.c.graph_extractor == replacing)
-
-
-def _in_prose() -> list[sa.ColumnElement[bool]]:
-    """See `services.memory.models.states_facts`, of which this is the SQL."""
-    return [
-        m.c.role == Role.USER.value,
-        m.c.origin.in_([Origin.USER.value, Origin.IMPORT.value]),
-        m.c.deleted_at.is_(None),
-        sa.or_(m.c.agent_visible == 1, m.c.compacted_at.is_not(None)),
-        sa.func.instr(m.c.parts, '"tool_') == 0,
-        m.c.content != "",
-    ]

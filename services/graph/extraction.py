@@ -181,8 +181,9 @@ class GraphExtraction:
             try:
                 counts += self._extract_one(run, kind, reading, replacing)
             except _MODEL_ERRORS as error:
-                unread = isinstance(error, errors.ReplyUnusable)
-                self._store.count(namespace, **{"parse_failures" if unread else "extraction_failures": 1})
+                # Attempts are what `extraction_count` counts: those that fail here, the others when they are stored.
+                failure = "parse" if isinstance(error, errors.ReplyUnusable) else "extraction"
+                self._store.count(namespace, **{"extraction_count": 1, f"{failure}_failures": 1})
                 if alone or is_hopeless(error) or not isinstance(error, _ITS_OWN_FAULT):
                     raise
                 log.warning("text_waits_alone %s=%d reason=%s", kind, reading.text_id, error)
@@ -219,9 +220,6 @@ class GraphExtraction:
     ) -> Counter[str]:
         namespace = run.job.namespace
         prepared = _prepared(reading, redact=self._config.redact)
-        if prepared.text:
-            # Before anybody is asked: attempts are what it counts.
-            self._store.count(namespace, extraction_count=1)
         found = self._read(prepared, namespace)
 
         def also(stored_in: GraphUnit, stored: StoredExtraction) -> None:
@@ -229,6 +227,7 @@ class GraphExtraction:
             unit = cast("ExtractionUnit", stored_in)
             if not unit.texts.mark(kind, namespace, reading.text_id, self.label, replacing=replacing):
                 raise _ReadByOthers
+            unit.graph.count(namespace, {"extraction_count": int(bool(prepared.text))})
             _forget_replies(unit, namespace, found)
             assign_new(unit, namespace, stored.created_ids)
 
@@ -252,8 +251,10 @@ class GraphExtraction:
         extraction = found.extraction
         listed = {canonical(entity.name) for entity in extraction.entities}
         ends = {canonical(name) for edge in extraction.edges for name in (edge.source, edge.target)}
-        with self._database.read() as unit:
-            known = {match.name for match in unit.graph.named(namespace, sorted(ends - listed))}
+        known: set[str] = set()
+        if unlisted := sorted(ends - listed):
+            with self._database.read() as unit:
+                known = {match.name for match in unit.graph.named(namespace, unlisted)}
         return replace(found, extraction=admitted(extraction, self._config.limits, known=known))
 
     def _set_apart(self, run: JobRun, kind: TextKind, text_id: int, replacing: str | None) -> None:
