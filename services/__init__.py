@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from services.cache.client import cached_client
     from services.cache.models import CacheRequest
     from services.cache.service import ResponseCache
+    from services.context.models import BuiltContext
     from services.corrections.detector import FeedbackDetector
     from services.corrections.models import UserCorrection
     from services.documents.loaders import DocumentLoader
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AcpSessionInfo": "memory.sessions",
+    "BuiltContext": "context.models",
     "CacheRequest": "cache.models",
     "Chunk": "documents.models",
     "Container": "bootstrap",
@@ -70,6 +72,7 @@ _HOMES = {
 
 __all__ = [
     "AcpSessionInfo",
+    "BuiltContext",
     "CacheRequest",
     "Chunk",
     "Container",
