@@ -249,6 +249,8 @@ class GraphExtraction:
             return Found(Extraction(self.label))
         found = self._extractor.extract(prepared, namespace=namespace)
         extraction = found.extraction
+        if prepared.shortened:
+            extraction = replace(extraction, dropped=(*extraction.dropped, ("shortened_text", 1)))
         listed = {canonical(entity.name) for entity in extraction.entities}
         ends = {canonical(name) for edge in extraction.edges for name in (edge.source, edge.target)}
         known: set[str] = set()
@@ -291,10 +293,12 @@ def _prepared(reading: Reading, *, redact: bool) -> Reading:
     """The prose of a text and of what stands before it, without secrets, cut to size."""
 
     def shown(text: str) -> str:
-        return within(prose(redacted(text) if redact else text), MAX_TEXT_BYTES)
+        return prose(redacted(text) if redact else text)
 
-    context = tuple(filter(None, map(shown, reading.context)))
-    return replace(reading, text=shown(reading.text), context=context)
+    whole = shown(reading.text)
+    text = within(whole, MAX_TEXT_BYTES)
+    context = tuple(filter(None, (within(shown(each), MAX_TEXT_BYTES) for each in reading.context)))
+    return replace(reading, text=text, context=context, shortened=text != whole)
 
 
 def _forget_replies(unit: ExtractionUnit, namespace: str, found: Found) -> None:

@@ -21,7 +21,8 @@ class Reading:
     """A text as it is stored, or (`prose`, cut to size) as an extractor gets it.
 
     `context` are the user's messages before a message, oldest first, or title and headings above a chunk. `said_at` is
-    microseconds. Either `message_id` or `chunk_id` is set, or neither for a text that is not stored.
+    microseconds. Either `message_id` or `chunk_id` is set, or neither for a text that is not stored. `shortened`: only
+    its beginning is here.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Reading:
     context: tuple[str, ...] = ()
     message_id: int | None = None
     chunk_id: int | None = None
+    shortened: bool = False
 
     @property
     def text_id(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.jobs.models import Queue
+from workers.cli.graph_extraction import read_texts
 from workers.cli.session import (
     EXIT_FAILURES,
     AsJson,
@@ -39,7 +40,7 @@ def import_file(
     *,
     conversation: Conversation = None,
     namespace: Namespace = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Leave the vectors to workers.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Leave vectors and graph to workers.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Store the messages of a file; the same file again adds nothing.
@@ -62,6 +63,9 @@ def import_file(
         alone = not container.settings.jobs.broker_url.get_secret_value()
         if alone and not detach:
             make_vectors(container, quiet=as_json)
+            if container.settings.memory.graph.enabled:
+                mine = namespace or container.settings.namespace
+                read_texts(container, lambda: container.graph_extraction.waiting(mine), quiet=as_json)
         waiting = container.message_vectors.waiting()
         seconds = time.monotonic() - started
     if as_json:

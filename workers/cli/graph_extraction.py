@@ -126,7 +126,7 @@ def _follow(
                 f"queued as {', '.join(f'job {job}' for job in jobs) or 'nothing'}: `zeph jobs list` shows it"
             )
         return
-    _work(container, waiting, concurrency=concurrency, quiet=as_json)
+    read_texts(container, waiting, concurrency=concurrency, quiet=as_json)
     report = container.graph_extraction.report(jobs)
     if as_json:
         print_json({"extractor": container.graph_extraction.label, **asdict(report)})
@@ -145,7 +145,9 @@ def _follow(
         raise typer.Exit(EXIT_FAILURES)
 
 
-def _work(container: Container, waiting: Callable[[], int], *, concurrency: int, quiet: bool) -> None:
+def read_texts(
+    container: Container, waiting: Callable[[], int], *, concurrency: int = 2, quiet: bool
+) -> None:
     """Run what is due of the graph's queue, with a progress bar on a terminal; what waits for a retry stays."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -199,6 +199,7 @@ def test_a_long_message_is_cut_and_its_keys_are_not_sent(connected, server):
     (prompt,) = prompts(server)
     assert "hunter2" not in prompt
     assert len(prompt.encode()) < 9_000
+    assert counters(container, "shortened_text") == [1]
 
 
 def test_an_edge_may_end_at_what_earlier_messages_named(connected, server):
@@ -376,6 +377,24 @@ def test_what_is_forgotten_while_the_model_reads_it_is_not_stored(connected, ser
     work(container)
     assert facts(container) == []
     assert jobs(container)[0].outcome == {"gone": 1}
+
+
+def test_a_cancelled_job_stops_between_two_messages(connected, server):
+    """Graph bug 25."""
+    container = connected()
+    container.memory.remember_many("c", [NewMessage("user", f"message {number}") for number in range(5)])
+    (one,) = jobs(container)
+    run = claim(container, one.id)
+
+    def cancel(_request):
+        if len(server.requests) == 2:
+            run.stop(lambda: errors.JobCancelled("cancelled"))
+        return GOOD
+
+    server.chat = cancel
+    Runner(container).run(run)
+    assert (job(container, one.id).state, len(server.requests)) == (JobState.DEAD, 2)
+    assert readers(container) == ["llm:openai/m"] * 2 + [None] * 3
 
 
 def test_two_workers_with_one_message_store_it_once(connected, server):
