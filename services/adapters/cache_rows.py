@@ -18,15 +18,14 @@ from services.cache.models import CachedResponse, CacheStats, Source, SourceKind
 from services.cache.store import Lease, NewResponse
 from services.ports import Clock
 
-# Kind of source -> its table, and what is true of a row that may be relied on.
-_IN_FORCE: Mapping[SourceKind, tuple[sa.Table, tuple[sa.ColumnElement[bool], ...]]] = {
-    SourceKind.MESSAGE: (t.messages, (t.messages.c.deleted_at.is_(None),)),
-    SourceKind.SUMMARY: (t.summaries, ()),
-    SourceKind.KEY_FACT: (t.key_facts, ()),
-    SourceKind.DOCUMENT: (t.documents, ()),
-    SourceKind.CHUNK: (t.chunks, ()),
-    SourceKind.CORRECTION: (t.zeph_corrections, (t.zeph_corrections.c.retired_at.is_(None),)),
-    SourceKind.EDGE: (t.graph_edges, (t.graph_edges.c.expired_at.is_(None),)),
+_TABLES: Mapping[SourceKind, sa.Table] = {
+    SourceKind.MESSAGE: t.messages,
+    SourceKind.SUMMARY: t.summaries,
+    SourceKind.KEY_FACT: t.key_facts,
+    SourceKind.DOCUMENT: t.documents,
+    SourceKind.CHUNK: t.chunks,
+    SourceKind.CORRECTION: t.zeph_corrections,
+    SourceKind.EDGE: t.graph_edges,
 }
 
 
@@ -109,11 +108,9 @@ class SqlCacheRows:
         """See CacheRows."""
         held: set[Source] = set()
         for kind, ids in _by_kind(sources):
-            table, tests = _IN_FORCE[kind]
-            # Only documents change under their ids: everything else is replaced by a new row.
-            current = (t.documents.c.updated_at <= since,) if kind is SourceKind.DOCUMENT else ()
+            table = _TABLES[kind]
             for part in parts(ids):
-                mine = (table.c.namespace == namespace, table.c.id.in_(part), *tests, *current)
+                mine = (table.c.namespace == namespace, table.c.id.in_(part), *_in_force(kind, since))
                 found = self._connection.execute(sa.select(table.c.id).where(*mine))
                 held |= {Source(kind, found_id) for found_id in found.scalars()}
         return [source for source in sources if source not in held]
@@ -208,6 +205,21 @@ class SqlCacheRows:
         """See CacheRows."""
         mine = {"of": namespace, "key": key, "held": token}
         return self._connection.execute(_GIVE_BACK, mine).rowcount == 1
+
+
+def _in_force(kind: SourceKind, since: int) -> list[sa.ColumnElement[bool]]:
+    """What is true of a row of that kind that is in force, and was so at that time."""
+    m, z, e = t.messages.c, t.zeph_corrections.c, t.graph_edges.c
+    if kind is SourceKind.MESSAGE:
+        seen = sa.or_(m.compacted_at.is_(None), m.compacted_at <= since)
+        put_right = sa.exists().where(z.target_message_id == m.id, z.created_at > since)
+        return [m.deleted_at.is_(None), seen, ~put_right]
+    if kind is SourceKind.CORRECTION:
+        return [z.retired_at.is_(None)]
+    if kind is SourceKind.EDGE:
+        return [e.valid_to.is_(None), e.expired_at.is_(None)]
+    # Everything else is replaced by a new row when it changes.
+    return [t.documents.c.updated_at <= since] if kind is SourceKind.DOCUMENT else []
 
 
 def _by_kind(sources: Sequence[Source]) -> list[tuple[SourceKind, list[int]]]:

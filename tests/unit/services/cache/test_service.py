@@ -260,6 +260,19 @@ def test_an_answer_dies_with_its_correction(container, answered):
     assert not there()
 
 
+def test_an_answer_dies_with_its_fact_or_summary(container, answered):
+    edge = container.graph.add_fact("default", "Hanne", "repaired", "winch")
+    there = answered(SourceKind.EDGE, edge.id)
+    container.graph.forget_edge("default", edge.id)
+    assert not there()
+    message = container.memory.remember("user", "the winch is broken")
+    with container.database.write() as unit:
+        summary = unit.summaries.add("default", 1, "a winch", first=message, last=message, token_estimate=1)
+    there = answered(SourceKind.SUMMARY, summary)
+    container.memory.forget(messages=[message])
+    assert not there()
+
+
 def test_an_answer_dies_when_its_document_changes_and_only_then(container, answered, tmp_path):
     folder = write_files(tmp_path / "docs", {"a.md": "# A\n\nOne.\n", "b.md": "# B\n\nTwo.\n"})
     ingest(container, folder)
@@ -292,12 +305,19 @@ def test_a_row_of_another_namespace_is_no_source(cache, container):
     assert not cache.put(asked(), "hi", sources=[Source(SourceKind.MESSAGE, message)])
 
 
-def test_an_answer_is_not_stored_when_its_source_went_while_it_was_made(cache, container):
+@pytest.mark.parametrize("change", ["deleted", "compacted", "put right"])
+def test_an_answer_is_not_stored_when_its_message_changed_while_it_was_made(cache, container, change):
     message = container.memory.remember("user", "it is noon")
 
     def call():
-        with container.database.write() as unit:
-            unit.messages.soft_delete("default", [message])
+        container.clock.advance(1)
+        if change == "deleted":
+            with container.database.write() as unit:
+                unit.messages.soft_delete("default", [message])
+        elif change == "compacted":
+            container.memory.replace_conversation(1, first=message, last=message, summary="about time")
+        else:
+            container.corrections.add("it is midnight", target=message)
         return "noon"
 
     assert cache.through(asked(), call, sources=[Source(SourceKind.MESSAGE, message)]) == "noon"
