@@ -133,3 +133,24 @@ def test_the_graph_is_scored_on_a_set_by_the_configured_extractor(zeph, tmp_path
     assert (found["extractor"], found["documents"], found["unread"]) == ("local", 1, 0)
     assert (found["name_precision"], found["name_recall"], found["invented"]) == (1.0, 1.0, 0)
     assert "name precision: 1.000" in zeph("eval", "graph", file, "--limit", 1).out
+
+
+@pytest.mark.parametrize(
+    ("with_model", "relation", "extractor"),
+    [(False, "mentioned_with", "local"), (True, "lives_in", "llm:openai/m")],
+)
+def test_an_imported_chat_answers_what_is_known_of_somebody_with_provenance(
+    zeph, model, monkeypatch, tmp_path, with_model, relation, extractor
+):
+    """Settings on, a file imported, a question answered: nothing else to do."""
+    monkeypatch.setenv("ZEPH_MEMORY__GRAPH__ENABLED", "true")
+    if not with_model:
+        monkeypatch.setenv("ZEPH_LLM__PROVIDER", "none")
+    file = tmp_path / "chat.jsonl"
+    file.write_text(json.dumps({"role": "user", "content": "I saw Ann in Rome.", "created_at": "2031-05-08"}))
+    assert zeph("chat", "import", file).code == 0
+    (fact,) = zeph("graph", "facts", "Ann", "--json").json["facts"]
+    assert {fact["source"], fact["target"]} == {"Ann", "Rome"}
+    (source,) = fact["sources"]
+    assert (fact["relation"], source["extractor"], source["message_id"]) == (relation, extractor, 1)
+    assert fact["valid_from"] == 1_935_964_800_000_000
