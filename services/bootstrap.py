@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from services.graph.eviction import GraphEviction
     from services.graph.extraction import Extractor, GraphExtraction
     from services.graph.gate import Limits
+    from services.graph.lane import GraphLane
     from services.graph.recall import GraphRecall
     from services.graph.service import GraphStore
     from services.graph.vectors import EntityVectors
@@ -665,6 +666,13 @@ class Container:
         return GraphRecall(self.database, self.clock, config, spaces=self.spaces)
 
     @cached_property
+    def graph_lane(self) -> GraphLane:
+        """Finds texts by way of the graph."""
+        from services.graph.lane import GraphLane
+
+        return GraphLane(self.database, self.graph_recall)
+
+    @cached_property
     def communities(self) -> Communities:
         """Finds and describes what hangs together in the graph."""
         from services.graph.communities import DEFAULT_PAGE, Communities, CommunityLimits
@@ -723,6 +731,7 @@ class Container:
             self.spaces,
             vector_weight=weights.vector_weight,
             keyword_weight=weights.keyword_weight,
+            next_step=self.graph_lane if weights.graph_lane else None,
         )
 
     @cached_property

@@ -162,6 +162,10 @@ class DocumentSettings(Section):
     max_file_bytes: int = Field(default=50 * MIB, ge=1, le=10 * GIB, description="Larger files are skipped.")
     vector_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of similarity by meaning.")
     keyword_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of matching words.")
+    graph_lane: bool = Field(
+        default=True,
+        description="Find passages about what good ones name, where they were read for the graph.",
+    )
     parser_memory_bytes: int = Field(
         default=2 * GIB,
         ge=256 * MIB,

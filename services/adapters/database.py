@@ -20,6 +20,7 @@ from services.adapters.graph_rows import SqlGraphRows
 from services.adapters.graph_snapshot_rows import SqlGraphSnapshotRows
 from services.adapters.graph_texts import SqlTextRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
+from services.adapters.lane_rows import SqlLaneRows
 from services.adapters.message_rows import SqlMessageRows
 from services.adapters.reply_rows import SqlReplyRows
 from services.adapters.session_rows import SqlSessionRows
@@ -119,6 +120,11 @@ class Unit:
     def texts(self) -> SqlTextRows:
         """Messages and chunks, as extraction sees them."""
         return SqlTextRows(self._connection)
+
+    @cached_property
+    def lane(self) -> SqlLaneRows:
+        """Texts and what the graph knows them to name."""
+        return SqlLaneRows(self._connection)
 
     @cached_property
     def communities(self) -> SqlCommunityRows:
