@@ -28,6 +28,7 @@ from services.retrieval.query import segment
 ACTIVE = (e.c.valid_to.is_(None), e.c.expired_at.is_(None))
 _REFRESHED_COUNT = "last_refresh_count"
 STORED_COUNT = "extractions_stored"
+_NEVER = "0"
 
 _INSERT_EDGES = sa.insert(e).returning(e.c.id, sort_by_parameter_order=True)
 _CHANGE_EDGE = (
@@ -443,20 +444,20 @@ class SqlGraphRows(MarkedRows):
         if interval < 1:
             return False
         k = graph_metadata.c
-        self.count(namespace, {STORED_COUNT: 0})
-        first = {"namespace": namespace, "key": _REFRESHED_COUNT, "value": "0"}
-        self._connection.execute(insert(graph_metadata).values(first).on_conflict_do_nothing())
         other = graph_metadata.alias()
         stored = sa.select(sa.cast(other.c.value, sa.Integer)).where(
             other.c.namespace == namespace, other.c.key == STORED_COUNT
         )
         due = stored.scalar_subquery() - sa.cast(k.value, sa.Integer) >= interval
-        mine = (k.namespace == namespace, k.key == _REFRESHED_COUNT)
-        claim = sa.update(graph_metadata).where(*mine, due)
-        return (
-            self._connection.execute(claim.values(value=sa.cast(stored.scalar_subquery(), sa.Text))).rowcount
-            > 0
-        )
+        first = {"namespace": namespace, "key": _REFRESHED_COUNT, "value": _NEVER}
+        new = insert(graph_metadata).values(first)
+        taken = {"value": sa.cast(stored.scalar_subquery(), sa.Text)}
+        new = new.on_conflict_do_update(index_elements=["namespace", "key"], set_=taken, where=due)
+        claim = new.returning(k.value)
+        found = self._connection.execute(claim).scalar()
+        if found == _NEVER:
+            found = self._connection.execute(claim).scalar()
+        return found is not None
 
     def embedded(self, namespace: str, physical: str) -> int:
         """See GraphRows."""
@@ -552,6 +553,7 @@ def _changes(draft: EdgeDraft) -> dict[str, Any]:
 
 
 def _row(namespace: str, draft: EdgeDraft, now: int) -> dict[str, Any]:
+    created_at = now if draft.created_at is None else draft.created_at
     return {
         "namespace": namespace,
         "source_entity_id": draft.source_id,
@@ -561,8 +563,8 @@ def _row(namespace: str, draft: EdgeDraft, now: int) -> dict[str, Any]:
         "confidence": draft.confidence,
         "valid_from": draft.valid_from,
         "valid_to": draft.valid_to,
-        "created_at": now,
-        "expired_at": draft.expired_at,
+        "created_at": created_at,
+        "expired_at": None if draft.expired_at is None else max(draft.expired_at, created_at),
     }
 
 

@@ -36,6 +36,7 @@ class EdgeDraft:
     valid_from: int
     valid_to: int | None = None
     expired_at: int | None = None
+    created_at: int | None = None
     stated: list[int] = field(default_factory=list)
     superseded_by: EdgeDraft | None = field(default=None, repr=False)
     absorbed_by: EdgeDraft | None = field(default=None, repr=False)
@@ -65,7 +66,7 @@ class EdgeDraft:
 def draft_of(edge: Edge) -> EdgeDraft:
     """A stored fact, to be worked on."""
     ends = (edge.source_id, edge.target_id, edge.relation)
-    times = (edge.valid_from, edge.valid_to, edge.expired_at)
+    times = (edge.valid_from, edge.valid_to, edge.expired_at, edge.created_at)
     return EdgeDraft(edge.id, *ends, edge.fact, edge.confidence, *times)
 
 
@@ -116,7 +117,8 @@ class Timeline:
         rivals = [
             row for row in rows if row not in alike and not row.retracted and self._rival(row, new, said)
         ]
-        same = same or self._begun_earlier(alike, rivals, said)
+        if same is None and new.valid_to is None:
+            same = self._begun_earlier(alike, rivals, said)
         if same is not None:
             self._absorb(same, new, rivals)
             return same
@@ -143,6 +145,10 @@ class Timeline:
             draft.stated = draft.stated or [draft.valid_from]
         return draft.stated
 
+    def _held(self, row: EdgeDraft) -> list[int]:
+        """The times at which it was told and not overruled since."""
+        return [time for time in self._times(row) if row.covers(time)]
+
     def _rival(self, row: EdgeDraft, new: EdgeDraft, said: int) -> bool:
         """Whether both cannot be true at once. Of two targets told at the same time nobody knows which is the later."""
         if row.target_id == new.target_id:
@@ -157,7 +163,7 @@ class Timeline:
         if not later:
             return None
         first = min(later, key=lambda row: row.valid_from)
-        between = any(said < time < first.valid_from for row in rivals for time in self._times(row))
+        between = any(said < time < first.valid_from for row in rivals for time in self._held(row))
         return None if between else first
 
     def _absorb(self, same: EdgeDraft, new: EdgeDraft, rivals: Sequence[EdgeDraft]) -> None:
@@ -186,13 +192,14 @@ class Timeline:
             # What is told to be over ends nothing but what has its key.
             if over and row.target_id != new.target_id:
                 continue
-            later = [time for time in self._times(row) if time > said]
+            later = [time for time in self._held(row) if time > said]
             if not later:
                 if row.covers(said):
                     self._end(row, max(new.valid_from, row.valid_from), new)
                 continue
-            if len(later) < len(row.stated) and row.covers(said):
-                self._split(row, later, new)
+            before = [time for time in self._held(row) if time <= said]
+            if before and row.covers(said):
+                self._split(row, before, later, new)
             begin = max(new.valid_from, row.valid_from)
             if not over and (new.valid_to is None or begin < new.valid_to):
                 new.valid_to, new.expired_at, new.superseded_by = begin, self._now, row
@@ -201,11 +208,9 @@ class Timeline:
         row.valid_to, row.superseded_by, row.changed = moment, by, True
         row.expired_at = self._now if row.expired_at is None else row.expired_at
 
-    def _split(self, row: EdgeDraft, later: list[int], new: EdgeDraft) -> None:
+    def _split(self, row: EdgeDraft, before: list[int], later: list[int], new: EdgeDraft) -> None:
         """It was told before and after what comes between: two facts, of which the later one stays where it is."""
-        first = replace(
-            row, id=None, split_from=row, stated=[time for time in row.stated if time not in later]
-        )
+        first = replace(row, id=None, split_from=row, stated=before)
         self._end(first, max(new.valid_from, row.valid_from), new)
         row.valid_from, row.stated, row.changed = later[0], later, True
         self._keep(first)

@@ -25,8 +25,10 @@ def placed(*drafts):
     active = [draft.key for draft in timeline.drafts if draft.active]
     assert len(active) == len(set(active))
     assert all(draft.active or draft.valid_to is not None for draft in timeline.drafts)
+    assert not any(draft.retracted for draft in timeline.drafts)
     left = [draft for draft in timeline.drafts if draft.valid_to != draft.valid_from]
-    return sorted((draft.target_id, draft.fact, draft.valid_from, draft.valid_to) for draft in left)
+    spans = [(draft.target_id, draft.fact, draft.valid_from, draft.valid_to) for draft in left]
+    return sorted(spans, key=lambda span: (*span[:3], span[3] or NOW))
 
 
 def test_a_new_target_of_a_single_valued_relation_ends_the_one_before():
@@ -58,6 +60,22 @@ def test_the_order_of_reading_changes_nothing(relation):
             return placed(*(stated(target, at, fact, relation) for target, at, fact in texts))
 
         assert read(mixed) == read(sorted(said, key=lambda each: each[1])), seed
+
+
+def test_whatever_is_told_one_fact_of_a_key_holds_and_none_ends_before_it_begins():
+    """Explicit beginnings and ends, in any order; `placed` checks the keys."""
+    for seed in range(1_500):
+        dice = random.Random(seed)
+        told = []
+        for _ in range(dice.randrange(2, 9)):
+            said = dice.randrange(100)
+            begin = dice.choice([said, dice.randrange(100)])
+            end = begin + dice.randrange(1, 50) if dice.random() < 0.2 else None
+            target, words = dice.choice([PARIS, BERLIN, ROME]), dice.choice("ab")
+            draft = stated(target, begin, words, dice.choice(["likes", "lives_in"]), valid_to=end)
+            draft.stated = [begin if end else max(begin, said)]
+            told.append(draft)
+        assert all(end is None or begin <= end for _, _, begin, end in placed(*told)), seed
 
 
 def test_two_targets_told_at_one_time_both_hold():
