@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Measure retrieval quality on a data set.")
 
 _COLLECTION = "evaluation"
+_PAGE = 500
 _MODES = ("keyword", "vector", "hybrid")
 
 
@@ -43,6 +44,12 @@ def retrieval(
         list[str] | None,
         typer.Option(help="hybrid, keyword, vector, and routed for conversations; default: all."),
     ] = None,
+    graph: Annotated[
+        bool,
+        typer.Option(
+            "--graph", help="First have the documents read for the graph, as `zeph ingest --graph`."
+        ),
+    ] = False,
     concurrency: Annotated[int, typer.Option(min=1, max=64)] = 2,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +66,7 @@ def retrieval(
         if chosen is not None:
             result = _conversations(container, chosen, folder, mode or [*_MODES, "routed"], concurrency)
         else:
-            result = _documents(container, folder, mode or [*_MODES], concurrency)
+            result = _documents(container, folder, mode or [*_MODES], concurrency, graph=graph)
     if as_json:
         print_json(result)
         return
@@ -152,7 +159,9 @@ def graph(
         say(f"{name.replace('_', ' ')}: {value:.3f}" if isinstance(value, float) else f"{name}: {value}")
 
 
-def _documents(container: Container, folder: Path, modes: list[str], concurrency: int) -> dict[str, Any]:
+def _documents(
+    container: Container, folder: Path, modes: list[str], concurrency: int, *, graph: bool
+) -> dict[str, Any]:
     from services.documents.models import SplitterConfig
     from services.evaluation.datasets import load_retrieval_set
     from services.evaluation.documents import evaluate, store_corpus
@@ -161,7 +170,9 @@ def _documents(container: Container, folder: Path, modes: list[str], concurrency
     splitter = container.settings.memory.documents
     config = SplitterConfig(splitter.chunk_size, splitter.chunk_overlap)
     count = store_corpus(container.ingestion, data, config, collection=_COLLECTION, namespace=folder.name)
-    _embed(container, concurrency)
+    if graph:
+        _ask_for_graph(container, folder.name)
+    _work(container, concurrency)
     found = evaluate(container.documents, data, modes, collection=_COLLECTION, namespace=folder.name)
     return _result(folder.name, count, len(data.queries), found)
 
@@ -175,18 +186,33 @@ def _conversations(
         raise errors.InputError(f"mode is {min(unknown)!r}: use one of {', '.join((*_MODES, 'routed'))}")
     data = load_conversation_set(name, folder)
     turns = store(container.memory, data, namespace=name)
-    _embed(container, concurrency)
+    _work(container, concurrency)
     listed = container.memory.conversations(namespace=name)
     conversations = {one.key: one.id for one in listed if one.key is not None}
     found = evaluate(container.recall, data, turns, conversations, modes, namespace=name)
     return _result(name, len(turns), len(data.questions), found)
 
 
-def _embed(container: Container, concurrency: int) -> None:
+def _ask_for_graph(container: Container, namespace: str) -> None:
+    """Enqueue the documents that nobody has read for the graph yet."""
+    from services.graph.extraction_jobs import enqueue_document
+
+    after = ""
+    while True:
+        with container.database.write() as unit:
+            page = unit.documents.page(namespace, _COLLECTION, after=after, limit=_PAGE)
+            for document in page:
+                enqueue_document(unit, namespace, document.id, None)
+        if not page:
+            return
+        after = page[-1].source
+
+
+def _work(container: Container, concurrency: int) -> None:
     from workers.local import LocalWorker, nothing_left
 
     with LocalWorker(container, concurrency=concurrency) as local:
-        local.run_until(lambda: nothing_left(container, ["embedding"]))
+        local.run_until(lambda: nothing_left(container, ["embedding", "graph"]))
 
 
 def _result(name: str, stored: int, asked: int, scores: list[Any]) -> dict[str, Any]:

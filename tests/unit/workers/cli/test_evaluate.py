@@ -68,3 +68,29 @@ def test_a_folder_that_is_no_such_set_and_an_unknown_mode_are_refused(zeph, tmp_
     result = zeph("eval", "retrieval", tmp_path, "--set", "beam")
     assert (result.code, "turns.jsonl.gz is missing" in result.err) == (2, True)
     assert "mode is 'psychic'" in zeph("eval", "retrieval", locomo, "--mode", "psychic").err
+
+
+def test_documents_are_read_for_the_graph_before_they_are_scored(zeph, tmp_path, opened):
+    write(
+        tmp_path / "corpus.jsonl.gz",
+        {
+            "id": "film",
+            "title": "Der Strohhut",
+            "text": "Der Strohhut is a film with music by Isaak Schwarz.",
+        },
+        {"id": "man", "title": "Isaak Schwarz", "text": "Born in Romny, he lived until 2009."},
+        *(
+            {"id": f"other {n}", "title": f"{n}", "text": "A film with music: who wrote it?"}
+            for n in range(9)
+        ),
+    )
+    write(
+        tmp_path / "queries.jsonl.gz",
+        {"id": "q", "text": "When did the composer of the film Der Strohhut die?"},
+    )
+    (tmp_path / "qrels.tsv").write_text("q\tfilm\t1\nq\tman\t1\n")
+    arguments = ("eval", "retrieval", tmp_path, "--set", "documents", "--mode", "hybrid", "--json")
+    before = zeph(*arguments).json["scores"][0]["metrics"]
+    after = zeph(*arguments, "--graph").json["scores"][0]["metrics"]
+    assert (before["recall@5"], after["recall@5"]) == (0.5, 1.0)
+    assert opened.graph.entity(tmp_path.name, "Isaak Schwarz")
