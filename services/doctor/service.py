@@ -18,7 +18,7 @@ class Doctor:
     """
 
     def __init__(self, checks: Sequence[Check], clock: Clock, *, skipped: Sequence[str] = ()) -> None:
-        self._checks = checks
+        self.checks = checks
         self._clock = clock
         self._skipped = tuple(skipped)
 
@@ -27,7 +27,7 @@ class Doctor:
         began = self._clock.monotonic()
         findings: list[Finding] = []
         unchecked: dict[str, list[str]] = {}
-        for check in self._checks:
+        for check in self.checks:
             try:
                 found = list(check.find())
                 if repair and any(finding.repairable for finding in found):

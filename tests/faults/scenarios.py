@@ -133,17 +133,22 @@ def _document(container: Container, text: str = _TEXT) -> None:
     container.ingestion.add_text(text, about, splitter=SplitterConfig(60, 10))
 
 
-def _changed_folder(container: Container, folder: Path) -> None:
-    files = write_files(folder / "files", {"a.txt": "The first file.", "b.txt": _TEXT, "c.txt": "The third."})
+def _changed_file(container: Container, folder: Path) -> Path:
+    """A folder in which one file has changed since it was ingested."""
+    files = write_files(folder / "files", {"a.txt": _TEXT, "b.txt": "The second.", "c.txt": "The third."})
     submit(container, files)
     work(container)
+    return write_files(files, {"a.txt": _TEXT.replace("dome 7", "dome 77")})
+
+
+def _changed_folder(container: Container, folder: Path) -> None:
+    files = _changed_file(container, folder)
     (files / "c.txt").unlink()
-    write_files(files, {"b.txt": _TEXT.replace("dome 7", "dome 77"), "d.txt": "The fourth file."})
-    submit(container, files, prune=True)
+    submit(container, write_files(files, {"d.txt": "The fourth file."}), prune=True)
 
 
 def _batch_begun(container: Container, folder: Path) -> None:
-    _changed_folder(container, folder)
+    submit(container, _changed_file(container, folder))
     run_first(container, kinds.INGEST_BATCH)
 
 
@@ -241,7 +246,7 @@ def _apart(container: Container, folder: Path) -> None:
 def _faded(container: Container, folder: Path) -> None:
     _talk(container)
     work(container)
-    _sql(container, "UPDATE graph_edges SET valid_to = valid_from + 1, expired_at = created_at")
+    _sql(container, "UPDATE graph_edges SET valid_from = 1, valid_to = 2, created_at = 1, expired_at = 2")
     enqueue(container, evict_job("default"))
 
 
