@@ -45,11 +45,11 @@ _ALL_PAIRS = 4
 _LONGEST_KNOWN_WORDS = 4
 _LONGEST_KNOWN_SIGNS = 8
 _MAX_CANDIDATES = 2_000
-# Sentences of so many words can be shouted, and of so many can be headings.
-_TWO = 2
+_PAIR = 2
+# So many words can be shouted, most of them in capitals; so many with nothing small between them are a heading.
 _SHOUTED = 3
-_LEAST_HEADING = 4
 _SHARE_OF_CAPITALS = 0.75
+_LEAST_HEADING = 4
 
 # Scripts written without blanks have no capitals either.
 _UNSPACED = (
@@ -62,6 +62,7 @@ _WORD = re.compile(
     rf"(?:{_LETTER}\.){{2,5}}|(?:{_LETTER}|St|Mt|Ft|Dr|Mr|Mrs|Ms|Prof)\.(?=\s?{_LETTER})"
     rf"|{_LETTER}[^\W_{_UNSPACED}]*(?:[-'\u2019&]{_LETTER}[^\W_{_UNSPACED}]*)*"
 )
+_SPACED = re.compile(r"[^\s,;:!?()\[\]{}\"\u201c\u201d]+")
 _I = re.compile(r"I(?:['\u2019](?:m|d|ll|ve|s))?")
 _DOTTED = re.compile(rf"(?:{_LETTER}\.)+")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
@@ -71,19 +72,22 @@ _COMPOUND = re.compile(
 )
 _CODE_LIKE = re.compile(
     r"(?<![\w./\\@-])(?:"
-    r"(?P<file>[\w-]{1,60}\.(?:py|rs|js|ts|tsx|go|java|c|cpp|h|cs|rb|php|swift|kt|sh|sql|md|txt|pdf|docx?|csv|xlsx?|html|css|ipynb))"
+    r"(?P<file>[\w-]{1,60}\.(?:py|rs|js|ts|tsx|go|java|c|cpp|h|cs|rb|php|swift|kt|sh|sql|ipynb"
+    r"|md|txt|pdf|docx?|csv|xlsx?|html|css))"
     r"|(?P<config>[\w.-]{0,60}\.(?:toml|ya?ml|ini|cfg|conf|env|json|lock)|Dockerfile|Makefile)"
     r"|(?P<dotted>[A-Z][A-Za-z]{1,20}\.(?:js|io|ai|net|NET))"
-    r"|(?P<mixed>[a-z]?[A-Z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{0,20}|[a-z][A-Z][A-Za-z]{1,20}|[A-Z]{2,}[a-z][A-Za-z0-9]{1,20}"
-    r"|[A-Z][A-Za-z]{0,15}[+#]{1,2}(?!\w))"
+    r"|(?P<mixed>[a-z]?[A-Z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{0,20}|[a-z][A-Z][A-Za-z]{1,20}"
+    r"|[A-Z]{2,}[a-z][A-Za-z0-9]{1,20}|[A-Z][A-Za-z]{0,15}[+#]{1,2}(?!\w))"
     r"|(?P<numbered>[A-Z][A-Za-z]{0,15}-?\d{1,4}[A-Za-z]?(?!\d))"
     r")(?![\w@/\\-]|\.\w)"
 )
 # Packages and programs, not the identifiers of a program.
 _TICKED = re.compile(r"`([A-Za-z][A-Za-z0-9+#]*(?:-[A-Za-z0-9+#]+)*)`")
+# Book titles, and what stands in corner brackets unless somebody says it there or it is a sentence.
 _TITLED = re.compile(
     "[\u300a\u3008]([^\u300a\u300b\u3008\u3009\n]{1,30})[\u300b\u3009]"
-    "|(?<![\uff1a:,\uff0c\u8aaa\u8bf4\u9053\u554f\u95ee\u7b54\u8a00])[\u300c\u300e]([^\u300c\u300d\u300e\u300f\u3001\u3002\uff0c\uff01\uff1f\u3041-\u309f\n]{1,12})[\u300d\u300f]"
+    "|(?<![\uff1a:,\uff0c\u8aaa\u8bf4\u9053\u554f\u95ee\u7b54\u8a00])[\u300c\u300e]"
+    "([^\u300c\u300d\u300e\u300f\u3001\u3002\uff0c\uff01\uff1f\u3041-\u309f\n]{1,12})[\u300d\u300f]"
 )
 _NOT_NAMES = TITLES | STOP_WORDS
 _NEVER = CALENDAR | STOP_WORDS | ABBREVIATED_SPEECH
@@ -159,7 +163,10 @@ def extract(
             edges += _typed(sentence, mentions, speaker, evidence, reading.said_at)
         edges += _together(list(named.values()), speaker, evidence)
     if speaker and entities:
-        entities |= {canonical(speaker): FoundEntity(speaker, EntityType.PERSON)}
+        # First, so that no limit cuts off whom everything here is related to.
+        entities = {canonical(speaker): FoundEntity(speaker, EntityType.PERSON)} | {
+            key: entity for key, entity in entities.items() if key != canonical(speaker)
+        }
     return Extraction(LOCAL_EXTRACTOR, tuple(entities.values()), tuple(edges))
 
 
@@ -192,11 +199,7 @@ def _same_form(written: str, stored: str) -> bool:
 
 def _candidates(sentence: str) -> Iterator[tuple[int, int, str]]:
     """Runs of up to four words that neither begin nor end with a stop word, and all parts of unspaced runs."""
-    words = list(
-        re.finditer(
-            r"[^\s,;:!?()\[\]{}\"\u201c\u201d]+", _UNSPACED_RUN.sub(lambda it: " " * len(it[0]), sentence)
-        )
-    )
+    words = list(_SPACED.finditer(_spaced(sentence)))
     spans = [(word.start(), word.end() - len(word[0]) + len(_trimmed(word[0]))) for word in words]
     empty = [word[0].lower() in STOP_WORDS or not _trimmed(word[0]) for word in words]
     for at in range(len(words)):
@@ -207,6 +210,11 @@ def _candidates(sentence: str) -> Iterator[tuple[int, int, str]]:
         for size in range(2, _LONGEST_KNOWN_SIGNS + 1):
             for start in range(run.start(), run.end() - size + 1):
                 yield start, start + size, sentence[start : start + size]
+
+
+def _spaced(sentence: str) -> str:
+    """The sentence with blanks in place of scripts that are written without them."""
+    return _UNSPACED_RUN.sub(lambda run: " " * len(run[0]), sentence)
 
 
 def _trimmed(word: str) -> str:
@@ -232,7 +240,7 @@ def _titled(sentence: str) -> Iterator[_Mention]:
 
 def _proper(sentence: str, seen: frozenset[str]) -> Iterator[_Mention]:
     """The names that capitals tell, where capitals tell names."""
-    spaced = _UNSPACED_RUN.sub(lambda it: " " * len(it[0]), sentence)
+    spaced = _spaced(sentence)
     words = list(_WORD.finditer(spaced))
     if _is_heading(spaced, words):
         return
@@ -278,7 +286,7 @@ def _without_opener(run: Sequence[re.Match[str]], seen: frozenset[str]) -> int:
     word = _trimmed(run[0][0])
     if _folded(run[0][0]) in _NOT_OPENING or word.lower() in OPENERS:
         return 1
-    if len(run) == _TWO and word.endswith("ing") and word.lower() not in seen:
+    if len(run) == _PAIR and word.endswith("ing") and word.lower() not in seen:
         # "Learning German" is about German.
         return 1
     certain = len(run) > 1 or word.lower() in seen or (word.isupper() and len(word) > 1)
@@ -340,7 +348,7 @@ def _seen_inside(reading: Reading) -> frozenset[str]:
     seen: set[str] = set(_words_of(reading.speaker or ""))
     for text in (reading.text, *reading.context):
         for sentence in sentences(text):
-            words = list(_WORD.finditer(_UNSPACED_RUN.sub(" ", sentence)))
+            words = list(_WORD.finditer(_spaced(sentence)))
             if not _is_heading(sentence, words) and _share(words, GERMAN) <= _share(words, STOP_WORDS):
                 seen.update(_trimmed(word[0]).lower() for word in words[1:] if _is_capitalised(word[0]))
     return frozenset(seen - STOP_WORDS - OPENERS)
@@ -386,7 +394,5 @@ def _typed(
             if relation is not None:
                 hint = _HINT_BEHIND.match(sentence, target.end)
                 period = (read_hint(hint[1], said_at) if hint else None) or Period()
-                fact = evidence
-                yield FoundEdge(
-                    name, target.name, relation, fact, TYPED_CONFIDENCE, period.valid_from, period.valid_to
-                )
+                dates = (period.valid_from, period.valid_to)
+                yield FoundEdge(name, target.name, relation, evidence, TYPED_CONFIDENCE, *dates)

@@ -166,7 +166,7 @@ def test_who_speaks_is_related_to_what_is_named():
     found = read("We met in Porto.", speaker="Ann")
     assert triples(found) == [("Ann", CO_OCCURRENCE, "Porto")]
     assert found.edges[0].fact == "Ann: We met in Porto."
-    assert {entity.name: entity.type for entity in found.entities}["Ann"] is EntityType.PERSON
+    assert (found.entities[0].name, found.entities[0].type) == ("Ann", EntityType.PERSON)
 
 
 @pytest.mark.parametrize("speaker", [None, "", "user", "Human", "assistant"])

@@ -41,7 +41,7 @@ def said(opened):
 def test_a_text_shows_what_would_be_found_and_stores_nothing(zeph, opened):
     result = zeph("graph", "extract", "We met Ana in Porto.", "--speaker", "Zoe")
     assert result.code == 0
-    assert result.out.splitlines()[:3] == ["Ana (concept)", "Porto (concept)", "Zoe (person)"]
+    assert result.out.splitlines()[:3] == ["Zoe (person)", "Ana (concept)", "Porto (concept)"]
     found = zeph("graph", "extract", "We met Ana in Porto.", "--json").json
     assert [entity["name"] for entity in found["entities"]] == ["Ana", "Porto"]
     assert found["extractor"] == "local"
