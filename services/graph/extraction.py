@@ -159,7 +159,7 @@ class GraphExtraction:
         """How far these jobs are, with the jobs that they were split into."""
         counts: Counter[str] = Counter()
         failures: list[str] = []
-        for job in self._with_children(job_ids):
+        for job in self._whole(job_ids):
             if job.state is JobState.DEAD:
                 failures.append(f"job {job.id}: {job.error_message}")
             counts["open_jobs"] += job.state in LIVE_STATES
@@ -176,6 +176,7 @@ class GraphExtraction:
             readings = unit.texts.unread(kind, namespace, run.payload[kind], replacing=replacing)
         alone = len(run.payload[kind]) == 1
         counts: Counter[str] = Counter()
+        apart: list[int] = []
         for reading in readings:
             run.checkpoint()
             try:
@@ -187,10 +188,9 @@ class GraphExtraction:
                 if alone or is_hopeless(error) or not isinstance(error, _ITS_OWN_FAULT):
                     raise
                 log.warning("text_waits_alone %s=%d reason=%s", kind, reading.text_id, error)
-                self._set_apart(run, kind, reading.text_id, replacing)
-                counts["set_apart"] += 1
+                apart += self._set_apart(run, kind, reading.text_id, replacing)
         with self._database.write(durable=False) as unit:
-            run.finish(unit, dict(counts))
+            run.finish(unit, {**counts, "set_apart": apart})
 
     def backfill(self, run: JobRun) -> None:
         """Enqueue a job for every 50 texts that nobody has read, oldest first; done when they are."""
@@ -259,16 +259,19 @@ class GraphExtraction:
                 known = {match.name for match in unit.graph.named(namespace, unlisted)}
         return replace(found, extraction=admitted(extraction, self._config.limits, known=known))
 
-    def _set_apart(self, run: JobRun, kind: TextKind, text_id: int, replacing: str | None) -> None:
+    def _set_apart(self, run: JobRun, kind: TextKind, text_id: int, replacing: str | None) -> list[int]:
         job = text_jobs(kind, run.job.namespace, [text_id], parent=run.job.parent_id, replacing=replacing)
         with self._database.write() as unit:
-            unit.jobs.enqueue(job)
+            return unit.jobs.enqueue(job)
 
-    def _with_children(self, job_ids: Sequence[int]) -> Iterator[Job]:
+    def _whole(self, job_ids: Sequence[int]) -> Iterator[Job]:
+        """These jobs, their children, and the jobs of texts that were set apart."""
         with self._database.read() as unit:
             jobs = [job for job_id in job_ids if (job := unit.jobs.get(job_id)) is not None]
             yield from jobs
             for parent in jobs:
+                apart = (parent.outcome or {}).get("set_apart", ())
+                yield from (job for job_id in apart if (job := unit.jobs.get(job_id)) is not None)
                 before: int | None = None
                 while page := unit.jobs.select(parent_id=parent.id, before_id=before, limit=_PAGE):
                     yield from page
