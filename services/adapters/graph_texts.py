@@ -26,7 +26,8 @@ def _in_prose() -> list[sa.ColumnElement[bool]]:
         m.c.origin.in_([Origin.USER.value, Origin.IMPORT.value]),
         m.c.deleted_at.is_(None),
         sa.or_(m.c.agent_visible == 1, m.c.compacted_at.is_not(None)),
-        sa.func.instr(m.c.parts, '"tool_') == 0,
+        # With or without blanks, as whoever exported it wrote it.
+        sa.func.instr(sa.func.replace(m.c.parts, ": ", ":"), '"kind":"tool_') == 0,
         m.c.content != "",
     ]
 

@@ -164,6 +164,14 @@ def test_only_what_users_say_is_read(connected, server, message):
     assert container.graph_extraction.waiting("default") == 0
 
 
+def test_parts_that_only_speak_of_tools_hide_no_message(connected):
+    container = connected()
+    parts = [{"kind": "text", "text": 'the "tool_x" of "kind": "tool_use"'}]
+    container.memory.remember("user", "Ann lives in Rome.", parts=parts)
+    work(container)
+    assert readers(container) == ["llm:openai/m"]
+
+
 def test_code_is_not_sent_and_a_message_of_code_alone_asks_nobody(connected, server):
     container = connected()
     container.memory.remember("user", "```\nsecret_code()\n```")
