@@ -310,7 +310,7 @@ class SqlMessageRows(MarkedRows):
 
     def search(
         self, namespace: str, query: str, *, limit: int, where: MessageFilter
-    ) -> dict[MessageId, float]:
+    ) -> dict[MessageId, tuple[float, Place]]:
         """See MessageRows."""
         return message_search.search(self._connection, namespace, query, limit=limit, where=where)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import log
 from typing import Any
 
@@ -24,12 +24,23 @@ _BM25 = "bm25(messages_fts, 2.0, 1.0, 0.4, 0.0)"
 _ENOUGH = 2
 # ... and the other words are worth at most this share of all.
 _LEFT_OUT = 0.3
+# How many times the wanted rows are looked up before it is known which of them pass the filter.
+_AHEAD = 1.25
 _SAMPLED = 16
 
 # Rows are reached by their ids alone. Left to choose, SQLite takes an index of the namespace, as if that held ten
 # messages, and reads all of them, or asks the full-text index about each.
 _BY_ID = "messages NOT INDEXED WHERE messages.id IN (SELECT value FROM json_each(:ids))"
-_MATCHING = "messages_fts CROSS JOIN messages ON messages.id = messages_fts.rowid"
+_MATCHING = f"SELECT messages_fts.rowid AS id, {_BM25} AS score FROM messages_fts WHERE messages_fts MATCH"  # noqa: S608
+_FIRST = f"SELECT * FROM ({_MATCHING} :expression ORDER BY score, id LIMIT :most)"  # noqa: S608
+# A row that both expressions find counts with its better score.
+_FIRST_OF_BOTH = (
+    f"SELECT id, min(score) AS score FROM ({_FIRST} "  # noqa: S608
+    f"UNION ALL SELECT * FROM ({_MATCHING} :narrower ORDER BY score, id LIMIT :most)) "
+    "GROUP BY id ORDER BY score, id LIMIT :most"
+)
+_ITS = "FROM messages AS its WHERE its.namespace = :namespace AND its.conversation_id = :conversation_id"
+_WITHIN = f"messages_fts.rowid BETWEEN (SELECT min(its.id) {_ITS}) AND (SELECT max(its.id) {_ITS})"
 
 _COUNTS = sa.text(
     "SELECT (SELECT count(*) FROM messages_fts WHERE messages_fts MATCH term.value) "
@@ -51,27 +62,29 @@ _TESTS = {
 # Hidden ones too.
 _ANY = MessageFilter(agent_visible=None)
 _VISIBLE_THEN = "(messages.agent_visible = 1 OR coalesce(messages.compacted_at > :as_of, 0)) = :agent_visible"
-
 _CORRECTED = (
     "SELECT 1 FROM zeph_corrections AS z "
     "WHERE z.target_message_id = messages.id AND z.lowers = 1 AND z.retired_at IS NULL"
 )
-_CORRECTED_THEN = f"{_CORRECTED} AND z.created_at <= :as_of"
 
 
 def search(
     connection: sa.Connection, namespace: str, query: str, *, limit: int, where: MessageFilter
-) -> dict[MessageId, float]:
+) -> dict[MessageId, tuple[float, Place]]:
     """See MessageRows."""
-    ask = _Asker(connection, namespace, limit, where)
-    for rare, common in _splits(connection, search_terms(query), limit):
-        found = ask(any_of(rare, _SEARCHED))
-        if common:
-            # A row that holds both is found twice, and the higher score is the right one.
-            found |= ask(f"{any_of(rare, _SEARCHED)} AND {any_of(common, _SEARCHED)}")
-        if len(found) >= limit or not common:
-            return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit])
-    return {}
+    terms = search_terms(query)
+    if not terms:
+        return {}
+    looker = _Looker(connection, namespace, limit, where)
+    if where.conversation_id is None:
+        rare, common = _split(connection, terms, limit)
+        expression = any_of(rare, _SEARCHED)
+        narrower = f"{expression} AND {any_of(common, _SEARCHED)}" if common else None
+        found, all_seen = looker.ahead(expression, narrower)
+        if len(found) >= limit or (all_seen and not common):
+            return found
+    # A conversation is few rows, which the index finds among all by their ids.
+    return looker.through_filter(any_of(terms, _SEARCHED))
 
 
 def holders(
@@ -87,7 +100,8 @@ def holders(
     terms, holding = search_terms(query), phrase_expression(phrases, columns="who content")
     if not terms or holding is None:
         return []
-    return list(_Asker(connection, namespace, limit, where)(f"{any_of(terms, _SEARCHED)} AND {holding}"))
+    looker = _Looker(connection, namespace, limit, where)
+    return list(looker.through_filter(f"{any_of(terms, _SEARCHED)} AND {holding}"))
 
 
 def places(
@@ -97,12 +111,8 @@ def places(
     if not ids:
         return {}
     arguments = {"ids": json.dumps(ids), **filter_values(namespace, where)}
-    return {
-        MessageId(message_id): Place(conversation_id, created_at, role == Role.ASSISTANT, bool(corrected))
-        for message_id, conversation_id, created_at, role, corrected in connection.execute(
-            _places(filter_sql(where), _CORRECTED if where.as_of is None else _CORRECTED_THEN), arguments
-        ).all()
-    }
+    rows = connection.execute(_places(filter_sql(where), _shown(where)), arguments).all()
+    return {MessageId(row[0]): _place(row) for row in rows}
 
 
 def by_id(connection: sa.Connection, namespace: str, ids: Sequence[MessageId]) -> Sequence[sa.Row[Any]]:
@@ -145,47 +155,63 @@ def _given(where: MessageFilter) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class _Asker:
-    """Runs full-text expressions over the messages of a namespace that pass a filter: id -> score, best first."""
+class _Looker:
+    """Runs full-text expressions over the messages of a namespace that pass a filter: best first, at most `limit`."""
 
     def __init__(self, connection: sa.Connection, namespace: str, limit: int, where: MessageFilter) -> None:
         self._connection = connection
-        self._statement = _search(filter_sql(where))
-        self._arguments: Mapping[str, Any] = {"limit": limit, **filter_values(namespace, where)}
-        # Where nearly all is of this namespace, its scope only costs: the filter has the last word anyway.
+        self._limit = limit
+        self._shown = _shown(where)
+        self._filter = filter_sql(where)
+        self._values = filter_values(namespace, where)
+        self._within = where.conversation_id is not None
+        # Where most is of this namespace, its scope only costs: the filter has the last word anyway.
         most = _owns_most(connection, namespace)
         self._scope = "" if most else f"{in_scope(message_scope(namespace))} AND "
 
-    def __call__(self, expression: str) -> dict[MessageId, float]:
-        arguments = {**self._arguments, "expression": self._scope + expression}
+    def ahead(
+        self, expression: str, narrower: str | None
+    ) -> tuple[dict[MessageId, tuple[float, Place]], bool]:
+        """Rank first, then see what passes: looking up all rows costs most. Also says whether that were all.
+
+        Rows that match `narrower`, which are rows that match the expression as well, take their score from it.
+        """
+        most = int(_AHEAD * self._limit)
+        arguments = {**self._values, "expression": self._scope + expression, "most": most}
+        if narrower is not None:
+            arguments["narrower"] = self._scope + narrower
+        statement = _ranked(self._filter, self._shown, twice=narrower is not None)
+        rows = self._connection.execute(statement, arguments).all()
+        passing = (_scored(row) for row in rows if row[-1])
+        return dict(islice(passing, self._limit)), len(rows) < most
+
+    def through_filter(self, expression: str) -> dict[MessageId, tuple[float, Place]]:
+        """Rank what passes."""
+        arguments = {**self._values, "expression": self._scope + expression, "limit": self._limit}
+        statement = _passing(self._filter, self._shown, within=self._within)
         # At once: row by row costs twice as much.
-        rows = self._connection.execute(self._statement, arguments).all()
-        return {MessageId(message_id): score for message_id, score in rows}
+        return dict(map(_scored, self._connection.execute(statement, arguments).all()))
 
 
-def _splits(
-    connection: sa.Connection, terms: Sequence[str], limit: int
-) -> Iterator[tuple[list[str], list[str]]]:
-    """The terms of which a row must hold one, and those that only add to its score; then all, should that be too few.
+def _split(connection: sa.Connection, terms: Sequence[str], limit: int) -> tuple[list[str], list[str]]:
+    """The terms of which a row must hold one, and those that only add to its score: the commonest ones.
 
     Ranking a row costs ten times as much as finding it, and most rows that hold a word of the query hold only its
     commonest ones, which are worth the least. On conversations this changes no answer (LoCoMo, 5,882 messages: the
     first 50 are the same for 99.5 % of the questions); of random words, which nothing holds together, it costs 1 % of
     the first ten for queries of eight words.
     """
-    if len(terms) > 1:
-        listed = json.dumps([any_of([term], _SEARCHED) for term in terms])
-        counts = connection.execute(_COUNTS, {"terms": listed}).scalars().all()
-        total = max(connection.execute(_NEWEST).scalar() or 0, *counts)
-        held, ordered = zip(*sorted(zip(counts, terms, strict=True), key=lambda pair: pair[0]), strict=True)
-        rows = list(accumulate(held))
-        # What each word is worth to BM25.
-        worth = list(accumulate(log((total + 1) / (count + 0.5)) for count in held))
-        rare = 1 + max(bisect_left(rows, _ENOUGH * limit), bisect_left(worth, (1 - _LEFT_OUT) * worth[-1]))
-        if rare < len(terms):
-            yield list(ordered[:rare]), list(ordered[rare:])
-    if terms:
-        yield list(terms), []
+    if len(terms) == 1:
+        return list(terms), []
+    listed = json.dumps([any_of([term], _SEARCHED) for term in terms])
+    counts = connection.execute(_COUNTS, {"terms": listed}).scalars().all()
+    total = max(connection.execute(_NEWEST).scalar() or 0, *counts)
+    held, ordered = zip(*sorted(zip(counts, terms, strict=True), key=lambda pair: pair[0]), strict=True)
+    rows = list(accumulate(held))
+    # What each word is worth to BM25.
+    worth = list(accumulate(log((total + 1) / (count + 0.5)) for count in held))
+    rare = 1 + max(bisect_left(rows, _ENOUGH * limit), bisect_left(worth, (1 - _LEFT_OUT) * worth[-1]))
+    return list(ordered[:rare]), list(ordered[rare:])
 
 
 def _owns_most(connection: sa.Connection, namespace: str) -> bool:
@@ -196,19 +222,43 @@ def _owns_most(connection: sa.Connection, namespace: str) -> bool:
     return 2 * int(connection.execute(_SAMPLE, arguments).scalar_one()) > len(ids)
 
 
+def _shown(where: MessageFilter) -> str:
+    """The columns of a place."""
+    then = "" if where.as_of is None else " AND z.created_at <= :as_of"
+    return f"messages.conversation_id, messages.created_at, messages.role, EXISTS ({_CORRECTED}{then}) AS corrected"
+
+
+def _place(row: sa.Row[Any]) -> Place:
+    return Place(row.conversation_id, row.created_at, row.role == Role.ASSISTANT, bool(row.corrected))
+
+
+def _scored(row: sa.Row[Any]) -> tuple[MessageId, tuple[float, Place]]:
+    return MessageId(row[0]), (row.score, _place(row))
+
+
 # Built once for each kind of filter. Only SQL of this file comes together here; what is asked for is bound.
 @lru_cache(maxsize=256)
-def _search(passes: str) -> sa.TextClause:
+def _ranked(passes: str, shown: str, *, twice: bool) -> sa.TextClause:
     return sa.text(
-        f"SELECT messages.id, -{_BM25} FROM {_MATCHING} "  # noqa: S608
-        f"WHERE messages_fts MATCH :expression AND {passes} ORDER BY {_BM25}, messages.id LIMIT :limit"
+        f"SELECT messages.id, {shown}, -first.score AS score, {passes} "  # noqa: S608
+        f"FROM ({_FIRST_OF_BOTH if twice else _FIRST}) AS first CROSS JOIN messages ON messages.id = first.id "
+        "ORDER BY first.score, messages.id"
     )
 
 
 @lru_cache(maxsize=256)
-def _places(passes: str, corrected: str) -> sa.TextClause:
-    columns = f"messages.id, conversation_id, messages.created_at, role, EXISTS ({corrected})"
-    return sa.text(f"SELECT {columns} FROM {_BY_ID} AND {passes}")  # noqa: S608
+def _passing(passes: str, shown: str, *, within: bool) -> sa.TextClause:
+    where = f"messages_fts MATCH :expression AND {passes}" + (f" AND {_WITHIN}" if within else "")
+    return sa.text(
+        f"SELECT messages.id, {shown}, -{_BM25} AS score FROM messages_fts "  # noqa: S608
+        "CROSS JOIN messages ON messages.id = messages_fts.rowid "
+        f"WHERE {where} ORDER BY score DESC, messages.id LIMIT :limit"
+    )
+
+
+@lru_cache(maxsize=256)
+def _places(passes: str, shown: str) -> sa.TextClause:
+    return sa.text(f"SELECT messages.id, {shown} FROM {_BY_ID} AND {passes}")  # noqa: S608
 
 
 _ALIVE = sa.text(f"SELECT * FROM {_BY_ID} AND {filter_sql(_ANY)}")  # noqa: S608

@@ -241,8 +241,8 @@ class Recall:
             found = unit.messages.search(
                 question.namespace, question.query, limit=question.depth, where=question.where
             )
-            question.places.update(unit.messages.places(question.namespace, list(found), question.where))
-        return {int(item): score for item, score in found.items()}
+        question.places.update((item, place) for item, (_, place) in found.items())
+        return {int(item): score for item, (score, _) in found.items()}
 
     def _vector(self, question: _Question) -> Mapping[int, float]:
         space, vector = question.meaning.space, question.meaning.vector

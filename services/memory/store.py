@@ -141,8 +141,11 @@ class MessageRows(EmbeddedRows, Protocol):
 
     def search(
         self, namespace: str, query: str, *, limit: int, where: MessageFilter
-    ) -> dict[MessageId, float]:
-        """Keyword search: id -> BM25 score, higher is better; filtered before the limit; any query is valid."""
+    ) -> dict[MessageId, tuple[float, Place]]:
+        """Keyword search: id -> BM25 score (higher is better) and place, best first; any query is valid.
+
+        Filtered before the limit.
+        """
 
     def holders(
         self, namespace: str, phrases: Sequence[str], query: str, *, limit: int, where: MessageFilter

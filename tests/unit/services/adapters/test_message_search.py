@@ -49,16 +49,16 @@ def test_leaving_common_words_to_the_scores_alone_changes_no_answer(
     monkeypatch.setattr(message_search, "_ENOUGH", 10_000)
     every = found(messages, query, limit)
     assert list(few) == list(every)
-    assert list(few.values()) == pytest.approx(list(every.values()))
+    assert [score for score, _ in few.values()] == pytest.approx([score for score, _ in every.values()])
 
 
 def test_common_words_are_left_out_only_where_rare_ones_are_held_by_enough(messages, harbour, unit):
-    def first(*terms, limit):
-        return next(message_search._splits(unit._connection, [f'"{term}"' for term in terms], limit))
+    def split(*terms, limit):
+        return message_search._split(unit._connection, [f'"{term}"' for term in terms], limit)
 
-    assert first("harbour", "lantern", limit=10) == (['"lantern"'], ['"harbour"'])
-    assert first("harbour", "lantern", limit=20) == (['"harbour"', '"lantern"'], [])
-    assert first("harbour", limit=1) == (['"harbour"'], [])
+    assert split("harbour", "lantern", limit=10) == (['"lantern"'], ['"harbour"'])
+    assert split("harbour", "lantern", limit=20) == (['"lantern"', '"harbour"'], [])
+    assert split("harbour", limit=1) == (['"harbour"'], [])
 
 
 def test_where_a_filter_takes_the_rare_words_away_the_common_ones_still_find(messages, harbour):
@@ -87,11 +87,14 @@ def test_a_namespace_large_or_small_finds_its_own_and_nothing_else(messages, oth
 )
 def test_no_filter_makes_sqlite_read_a_whole_namespace(messages, unit, where):
     """With an index of the namespace, one recall by time over 100,000 messages took minutes."""
-    values = {**message_search.filter_values("default", where), "ids": "[1]", "limit": 1, "expression": "a"}
-    passes = message_search.filter_sql(where)
+    values = {"ids": "[1]", "limit": 1, "most": 2, "expression": "a", "narrower": "a"}
+    values |= message_search.filter_values("default", where)
+    passes, shown = message_search.filter_sql(where), message_search._shown(where)
     for statement in (
-        message_search._search(passes),
-        message_search._places(passes, message_search._CORRECTED),
+        message_search._ranked(passes, shown, twice=False),
+        message_search._ranked(passes, shown, twice=True),
+        message_search._passing(passes, shown, within=where.conversation_id is not None),
+        message_search._places(passes, shown),
         message_search._ALIVE,
     ):
         plan = unit._connection.exec_driver_sql(
