@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from services.graph.gate import Limits
+from services.graph.gate import Limits, admitted
 from services.graph.models import EntityType
+from services.graph.parser import read_extraction
 from services.graph.prompt import MAX_CONTEXT_BYTES, extraction_request
 from services.graph.texts import Reading
 
@@ -98,3 +99,12 @@ def test_context_is_cut_and_the_same_text_makes_the_same_bytes():
         other.user,
         json.dumps(other.schema),
     )
+
+
+def test_the_example_in_the_instructions_is_an_answer_that_is_read_and_admitted():
+    """Graph bug 22: who is meant may come from the context."""
+    example = ask().system.partition("Example of the reply:\n")[2].partition("\n")[0]
+    found = admitted(read_extraction(example, extractor="llm:m", said_at=SAID), Limits())
+    assert [entity.name for entity in found.entities] == ["Ann", "Rome"]
+    (edge,) = found.edges
+    assert (edge.relation, edge.valid_from is not None, found.dropped) == ("lives_in", True, ())
