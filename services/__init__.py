@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from services.documents.splitter import TextSplitter
     from services.embedding.registry import Embeddable, EmbeddingRegistry
     from services.errors import DocumentError, MemoryError  # noqa: A004 - the public name
+    from services.graph.models import AsOf, GraphFact
     from services.graph.service import GraphStore
     from services.ids import ConversationId, MessageId
     from services.memory.recall import SemanticConfig
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AcpSessionInfo": "memory.sessions",
+    "AsOf": "graph.models",
     "BuiltContext": "context.models",
     "CacheRequest": "cache.models",
     "Chunk": "documents.models",
@@ -48,6 +50,7 @@ _HOMES = {
     "Embeddable": "embedding.registry",
     "EmbeddingRegistry": "embedding.registry",
     "FeedbackDetector": "corrections.detector",
+    "GraphFact": "graph.models",
     "GraphStore": "graph.service",
     "HeuristicRouter": "memory.router",
     "IngestionPipeline": "documents.service",
@@ -72,6 +75,7 @@ _HOMES = {
 
 __all__ = [
     "AcpSessionInfo",
+    "AsOf",
     "BuiltContext",
     "CacheRequest",
     "Chunk",
@@ -84,6 +88,7 @@ __all__ = [
     "Embeddable",
     "EmbeddingRegistry",
     "FeedbackDetector",
+    "GraphFact",
     "GraphStore",
     "HeuristicRouter",
     "IngestionPipeline",
