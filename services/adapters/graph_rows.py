@@ -459,12 +459,6 @@ class SqlGraphRows(MarkedRows):
             found = self._connection.execute(claim).scalar()
         return found is not None
 
-    def embedded(self, namespace: str, physical: str) -> int:
-        """See GraphRows."""
-        marked = sa.select(sa.func.count()).select_from(entity_embeddings).join(n)
-        mine = (n.c.namespace == namespace, entity_embeddings.c.collection == physical)
-        return int(self._connection.execute(marked.where(*mine)).scalar_one())
-
     # ---- eviction --------------------------------------------------------------------------------------------
 
     def delete_expired(self, namespace: str, *, before: int, limit: int) -> int:

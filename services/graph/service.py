@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from services import errors
-from services.embedding.writing import removal_job
 from services.graph.communities import refresh_job_if_due
 from services.graph.eviction import evict_job
 from services.graph.facts import draft_of
 from services.graph.merging import merge_entities, moved_draft, single_valued_heads
 from services.graph.models import (
-    LOCAL_EXTRACTOR,
     MANUAL_EXTRACTOR,
     AsOf,
     Edge,
@@ -26,7 +24,7 @@ from services.graph.models import (
 )
 from services.graph.names import canonical, display
 from services.graph.resolution import EntityResolver, Key, Resolved, Wanted, choose
-from services.graph.store import Erased, GraphDatabase, GraphUnit, Match, NewEntity
+from services.graph.store import GraphDatabase, GraphUnit, Match, NewEntity
 from services.graph.vectors import entity_jobs
 from services.graph.writing import Findings, by_name
 from services.ports import Clock
@@ -79,17 +77,6 @@ class GraphStore:
             if also is not None:
                 also(unit, stored)
         return stored
-
-    def replace_local(
-        self, namespace: str, *, message_ids: Sequence[int] = (), chunk_ids: Sequence[int] = ()
-    ) -> Erased:
-        """Take away what the local extractor read from these texts. `store` does so by itself."""
-        with self._database.write() as unit:
-            erased = unit.graph.forget_texts(
-                namespace, message_ids=message_ids, chunk_ids=chunk_ids, extractor=LOCAL_EXTRACTOR
-            )
-            unit.jobs.enqueue([removal_job(namespace)] if erased.vectors else [])
-        return erased
 
     def add_fact(
         self,

@@ -198,9 +198,6 @@ class GraphRows(EmbeddedRows, Protocol):
     def claim_refresh(self, namespace: str, interval: int) -> bool:
         """Whether communities are to be detected now: true for one caller in each `interval` stored extractions."""
 
-    def embedded(self, namespace: str, physical: str) -> int:
-        """Entities with a vector in this collection."""
-
     # ---- eviction --------------------------------------------------------------------------------------------
 
     def delete_expired(self, namespace: str, *, before: int, limit: int) -> int:

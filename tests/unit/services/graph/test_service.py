@@ -329,17 +329,6 @@ def test_a_model_takes_the_place_of_the_local_extractor(container):
     assert container.graph.entity(NS, "Cid") is None
 
 
-def test_local_findings_of_a_text_can_be_taken_away_by_hand(container):
-    source = message(container)
-    store(container, ("Ann", CO_OCCURRENCE, "Bob", "x"), extractor=LOCAL_EXTRACTOR, source=source)
-    store(container, "Ann|knows|Cid")
-
-    gone = container.graph.replace_local(NS, message_ids=[source.message_id])
-
-    assert (gone.facts, gone.entities) == (1, 1)
-    assert facts(container, "Ann") == ["Ann knows Cid"]
-
-
 def test_a_text_that_is_gone_states_nothing(container):
     source = message(container)
     container.memory.forget(messages=[source.message_id])
