@@ -464,7 +464,8 @@ class Container:
         from services.memory.recall import Recall, SemanticConfig
 
         config = SemanticConfig(**self.settings.memory.semantic.model_dump())
-        return Recall(self.database, self.spaces, self.clock, config=config)
+        graph = self.graph_lane if self.settings.memory.graph.enabled else None
+        return Recall(self.database, self.spaces, self.clock, config=config, graph=graph)
 
     @cached_property
     def message_vectors(self) -> MessageVectors:

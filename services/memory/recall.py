@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from services import errors
 from services.embedding.points import message_point_ids
@@ -36,8 +36,9 @@ MODES = ("hybrid", "keyword", "vector")
 _DEPTH = 200
 _MOST_POINTS = 10_000
 _HOLDERS = 100
+_GRAPH_WEIGHT = 0.7
 # More than the largest sum of all weights.
-_FIRST = 2.0
+_FIRST = 3.0
 # In a longer text, "last week" is one remark of many and does not date what is sought.
 _LONGEST_DATED = 20
 # Near-duplicates of the best are looked for among this many.
@@ -131,8 +132,15 @@ class _Meaning:
         return vector
 
 
+class MessageLane(Protocol):
+    """Finds messages by the facts that they state."""
+
+    def messages(self, query: str, *, namespace: str, as_of: int | None = None) -> Mapping[int, float]:
+        """Message id -> score, higher is better; only what was known at `as_of` (microseconds)."""
+
+
 class Recall:
-    """Finds messages of one namespace again."""
+    """Finds messages of one namespace again. `graph` is the lane of questions about relations, None without one."""
 
     def __init__(
         self,
@@ -142,12 +150,14 @@ class Recall:
         *,
         config: SemanticConfig | None = None,
         router: MemoryRouter | None = None,
+        graph: MessageLane | None = None,
     ) -> None:
         self._database = database
         self._spaces = spaces
         self._clock = clock
         self._config = config or SemanticConfig()
         self._router = router or HeuristicRouter()
+        self._graph = graph
 
     def recall(
         self,
@@ -217,13 +227,13 @@ class Recall:
     # ---- legs ------------------------------------------------------------------------------------------------
 
     def _legs(self, question: _Question, mode: str | None, degraded: dict[str, str]) -> list[Leg]:
-        """The keyword leg, the vector leg, or both.
+        """The keyword leg, the vector leg, or both, and what the graph has for a question about relations.
 
         Only the keyword route leaves the other leg out, and only while words find something: a vector alone is
         never better than both, and words cost no model call.
         """
         config = self._config
-        legs: list[Leg] = []
+        legs = self._stated(question)
         if mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight):
             legs.append(Leg("keyword", config.keyword_weight, self._keyword(question)))
         words_do = question.routing.route is MemoryRoute.KEYWORD and any(leg.scores for leg in legs)
@@ -235,6 +245,15 @@ class Recall:
             log.warning("recall_degraded leg=vector reason=%s", type(error).__name__)
             degraded["vector"] = str(error)
         return legs
+
+    def _stated(self, question: _Question) -> list[Leg]:
+        """The messages that state facts around what a question about relations names; [] where the graph has none."""
+        if self._graph is None or question.routing.route is not MemoryRoute.GRAPH:
+            return []
+        found = self._graph.messages(question.query, namespace=question.namespace, as_of=question.where.as_of)
+        places = self._places(question, [MessageId(item) for item in found])
+        scores = {item: score for item, score in found.items() if MessageId(item) in places}
+        return [Leg("graph", _GRAPH_WEIGHT, scores)] if scores else []
 
     def _keyword(self, question: _Question) -> Mapping[int, float]:
         with self._database.read() as unit:

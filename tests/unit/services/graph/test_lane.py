@@ -140,3 +140,35 @@ def test_messages_count_by_the_facts_they_state(container):
     assert container.graph_lane.messages("nobody", namespace=NS) == {}
     before = container.clock.now() - 1
     assert container.graph_lane.messages("Ada", namespace=NS, as_of=before) == {}
+
+
+def test_a_question_of_relations_finds_the_message_that_states_the_fact(build):
+    """The message has no word of the question: only the graph knows whom it is about."""
+    container = build(memory__graph__enabled=True)
+    stating = container.memory.remember(
+        "user", "She opened the bakery together with her brother.", conversation="talk"
+    )
+    for number in range(8):
+        text = f"The relationship between the {number} towns is good."
+        container.memory.remember("user", text, conversation=f"other {number}")
+    found = Extraction(
+        "llm:m",
+        (FoundEntity("Ada", EntityType.PERSON), FoundEntity("Ben", EntityType.PERSON)),
+        (FoundEdge("Ada", "Ben", "sister_of", "Ada is Ben's sister."),),
+    )
+    container.graph.store(NS, found, Source(container.clock.now(), message_id=stating))
+    question = "What is the relationship between Ada and Ben?"
+    answer = container.memory.recall(question, limit=5)
+    hits = {hit.message.id: hit.legs for hit in answer.hits}
+    assert "graph" in hits[stating]
+    assert all("graph" not in legs for message, legs in hits.items() if message != stating)
+    # A filter holds for this leg as for the others, and other routes and modes have none.
+    other = container.memory.recall(question, limit=5, conversation="other 1")
+    assert [hit for hit in other.hits if hit.message.id == stating] == []
+    for plain in (
+        container.memory.recall(question, mode="hybrid"),
+        container.memory.recall("Ada and Ben and who else"),
+    ):
+        assert all("graph" not in hit.legs for hit in plain.hits)
+    off = build()
+    assert all("graph" not in hit.legs for hit in off.memory.recall(question, limit=9).hits)

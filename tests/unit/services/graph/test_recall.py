@@ -37,6 +37,7 @@ def describe(container, name, summary, kind=EntityType.CONCEPT):
 
 
 def test_an_empty_graph_and_an_empty_question_have_no_facts(container):
+    """Graph bug 3: nothing is never without a reason."""
     assert ask(container, "Alice").facts == ()
     assert ask(container, "Alice").reasons == ("the graph of namespace default is empty",)
     know(container, "Alice", "works_at", "Acme")
@@ -46,6 +47,7 @@ def test_an_empty_graph_and_an_empty_question_have_no_facts(container):
 
 
 def test_facts_come_with_score_distance_and_direction(container):
+    """Graph bug 42: names and relation are part of every fact."""
     know(container, "Alice", "works_at", "Acme", confidence=0.9)
     know(container, "Acme", "based_in", "Paris", confidence=0.8)
     know(container, "Paris", "capital_of", "France", confidence=1.0)
