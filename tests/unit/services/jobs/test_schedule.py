@@ -1,6 +1,14 @@
 import pytest
 
-from services.jobs.models import EMBED_MISSING, EVICT_MESSAGES, EVICT_RESPONSES, PURGE_JOBS, RECONCILE
+from services.jobs.models import (
+    EMBED_MISSING,
+    EVICT_GRAPH,
+    EVICT_MESSAGES,
+    EVICT_RESPONSES,
+    GRAPH_REFRESH,
+    PURGE_JOBS,
+    RECONCILE,
+)
 from services.jobs.schedule import Periodic, Scheduler
 from tests.builders import claim, finish
 
@@ -68,5 +76,7 @@ def test_the_container_schedules_upkeep(container):
         EMBED_MISSING,
         EVICT_MESSAGES,
         EVICT_RESPONSES,
+        EVICT_GRAPH,
+        GRAPH_REFRESH,
         PURGE_JOBS,
     ]
