@@ -57,8 +57,9 @@ def stats(context: typer.Context, *, namespace: Namespace = None, as_json: AsJso
         mine = namespace or container.settings.namespace
         counts = container.graph.stats(mine)
         found = container.communities.stats(namespace=mine)
+        unread = container.graph_extraction.waiting(mine)
     if as_json:
-        print_json({**counts, "communities": asdict(found)})
+        print_json({**counts, "unread": unread, "communities": asdict(found)})
         return
     when = "never" if found.refreshed_at is None else iso_time(found.refreshed_at)
     rows: list[tuple[Any, ...]] = [
@@ -66,6 +67,7 @@ def stats(context: typer.Context, *, namespace: Namespace = None, as_json: AsJso
         ("facts", counts.pop("edges")),
         ("past facts", counts.pop("history")),
         ("names", counts.pop("aliases")),
+        ("messages nobody has read for it", unread),
         ("communities", found.communities),
         ("  members", found.members),
         ("  entities with facts in none", found.unassigned),
