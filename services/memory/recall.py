@@ -403,8 +403,9 @@ def _conditions(where: MessageFilter) -> Filter:
     latest = [time for time in (where.before and where.before - 1, where.as_of) if time is not None]
     if where.since is not None or latest:
         must.append(Condition("created_at", at_least=where.since, at_most=min(latest, default=None)))
-    if where.agent_visible is not None and where.as_of is None:
-        must.append(_any("agent_visible", int(where.agent_visible)))
+    # What is hidden has no vectors: to ask for what is visible would only cost a look at each.
+    if where.agent_visible is False and where.as_of is None:
+        must.append(_any("agent_visible", 0))
     return Filter(must=tuple(must))
 
 
