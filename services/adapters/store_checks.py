@@ -177,7 +177,7 @@ class DuplicateCheck:
                     if rows:
                         key = ", ".join(column.name for column in columns)
                         what = f"several rows with one ({key})"
-                        remedy = "look at them with `zeph --help`'s commands and delete what is one too many"
+                        remedy = "delete what is one too many: which of them is right cannot be told"
                         yield Finding(
                             "duplicate",
                             table.name,

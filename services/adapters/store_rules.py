@@ -430,7 +430,7 @@ def _graph_rules() -> list[Rule]:
                 table,
                 "names that are not normalised, so that nothing finds them and others are stored beside them",
                 unlike(table, column),
-                "merge each with the entity of the right name: `zeph graph --help`",
+                "`zeph graph merge` it with the entity of the right name",
             )
             for table, column in (
                 ("graph_entities", "canonical_name"),

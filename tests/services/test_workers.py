@@ -16,6 +16,7 @@ import pytest
 
 from services.bootstrap import Container
 from services.jobs.models import Job, JobState, NewJob
+from tests.faults.harness import amount
 from tests.services.harness import (
     JOBS_APP,
     LOGGED,
@@ -110,23 +111,23 @@ def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
     assert Counter(log.read_text().split()) == {str(job_id): 1 for job_id in ids}
 
 
-def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, tmp_path):
-    stack = start()
-    container = stack.container
-    canary = tmp_path / "canary"
-    worker = stack.worker(["graph"], app=JOBS_APP)
+def push_rubbish(stack: Any, canary: Path) -> None:
+    """Eighteen ways of being no message of ours."""
     embed = json.dumps({"callbacks": None, "errbacks": None, "chain": None, "chord": None})
     push(stack, "graph", f"[[1], {{}}, {embed}]".encode(), task="no.such.task")
-    push(stack, "graph", b"{ no json", task=NOOP.name)
-    push(stack, "graph", b"null", task=NOOP.name)
-    push(stack, "graph", f"[[], {{}}, {embed}]".encode(), task=NOOP.name)
-    push(stack, "graph", f"[[{10**9}], {{}}, {embed}]".encode(), task=NOOP.name)
-    push(stack, "graph", f'[["x"], {{}}, {embed}]'.encode(), task=NOOP.name)
+    for body in (
+        "{ no json",
+        "null",
+        f"[[], {{}}, {embed}]",
+        f"[[{10**9}], {{}}, {embed}]",
+        f'[["x"], {{}}, {embed}]',
+    ):
+        push(stack, "graph", body.encode(), task=NOOP.name)
     for content_type in ("application/x-python-serialize", "application/x-yaml"):
         body = pickle.dumps(([Canary(canary)], {}, {}))
         push(stack, "graph", body, task=NOOP.name, content_type=content_type)
     # Entries of the queue that are no messages at all.
-    no_messages = [
+    entries = [
         b"rubbish",
         b"",
         b"5",
@@ -137,10 +138,20 @@ def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, t
         b"[" * 100_000,
         b'{"properties": 7}',
     ]
-    no_messages += [b'{"properties": {"delivery_tag": "t", "body_encoding": "base64"}, "body": "%"}']
+    entries += [b'{"properties": {"delivery_tag": "t", "body_encoding": "base64"}, "body": "%"}']
     with stack.redis.client() as client:
-        for entry in no_messages:
+        for entry in entries:
             client.lpush("graph", entry)
+
+
+def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, tmp_path):
+    stack = start()
+    container = stack.container
+    canary = tmp_path / "canary"
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    for _ in range(amount(commit=1, nightly=12)):
+        push_rubbish(stack, canary)
+    push(stack, "graph", b"x" * amount(commit=10**6, nightly=50 * 10**6), task="no.such.task")
     ids = enqueue(container, NewJob(NOOP))
     wait_until(lambda: all_in(container, ids, JobState.DONE), "the real job is done", worker)
 
