@@ -478,6 +478,11 @@ def upgrade() -> None:
     )
     op.create_index('ix_summaries_conversation_id', 'summaries', ['conversation_id'], unique=False)
     op.create_index(op.f('ix_summaries_namespace_conversation_id_id'), 'summaries', ['namespace', 'conversation_id', 'id'], unique=False)
+    op.create_table('undetected_messages',
+    sa.Column('message_id', sa.Integer(), nullable=False),
+    sa.ForeignKeyConstraint(['message_id'], ['messages.id'], name=op.f('fk_undetected_messages_message_id_messages'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('message_id', name=op.f('pk_undetected_messages'))
+    )
     op.create_table('zeph_corrections',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('namespace', sa.Text(), nullable=False),
@@ -485,6 +490,7 @@ def upgrade() -> None:
     sa.Column('message_id', sa.Integer(), nullable=True),
     sa.Column('target_message_id', sa.Integer(), nullable=True),
     sa.Column('lowers', sa.Integer(), server_default=sa.text('0'), nullable=False),
+    sa.Column('standing', sa.Integer(), server_default=sa.text('0'), nullable=False),
     sa.Column('request_message_id', sa.Integer(), nullable=True),
     sa.Column('request', sa.Text(), server_default=sa.text("''"), nullable=False),
     sa.Column('original_output', sa.Text(), nullable=False),
@@ -506,6 +512,7 @@ def upgrade() -> None:
     op.create_index(op.f('ix_zeph_corrections_message_id'), 'zeph_corrections', ['message_id'], unique=False)
     op.create_index(op.f('ix_zeph_corrections_namespace_session_id_id'), 'zeph_corrections', ['namespace', 'session_id', 'id'], unique=False)
     op.create_index(op.f('ix_zeph_corrections_namespace_skill_name_id'), 'zeph_corrections', ['namespace', 'skill_name', 'id'], unique=False)
+    op.create_index(op.f('ix_zeph_corrections_namespace_standing_id'), 'zeph_corrections', ['namespace', 'standing', 'id'], unique=False)
     op.create_index(op.f('ix_zeph_corrections_request_message_id'), 'zeph_corrections', ['request_message_id'], unique=False)
     op.create_index(op.f('ix_zeph_corrections_target_message_id'), 'zeph_corrections', ['target_message_id'], unique=False)
     op.create_table('correction_embeddings',
@@ -579,10 +586,12 @@ def downgrade() -> None:
     op.drop_table('correction_embeddings')
     op.drop_index(op.f('ix_zeph_corrections_target_message_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_request_message_id'), table_name='zeph_corrections')
+    op.drop_index(op.f('ix_zeph_corrections_namespace_standing_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_namespace_skill_name_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_namespace_session_id_id'), table_name='zeph_corrections')
     op.drop_index(op.f('ix_zeph_corrections_message_id'), table_name='zeph_corrections')
     op.drop_table('zeph_corrections')
+    op.drop_table('undetected_messages')
     op.drop_index(op.f('ix_summaries_namespace_conversation_id_id'), table_name='summaries')
     op.drop_index('ix_summaries_conversation_id', table_name='summaries')
     op.drop_table('summaries')

@@ -57,7 +57,7 @@ class SqlSnapshotRows:
     def corrections(self, namespace: str) -> Iterator[Record]:
         """See SnapshotRows."""
         for record in self._rows("correction", z, z.c.namespace == namespace):
-            yield record | {"lowers": bool(record["lowers"])}
+            yield record | {name: bool(record[name]) for name in ("lowers", "standing")}
 
     def born_at(self, namespace: str, created_at: int) -> list[tuple[ConversationId, str | None]]:
         """See SnapshotRows."""

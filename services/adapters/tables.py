@@ -219,6 +219,8 @@ zeph_corrections = Table(
     # What was put right: `lowers` says whether that is certain, so that recall ranks it lower while this is in force.
     _parent("target_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
     _flag("lowers", "0"),
+    # Whether it holds from now on, whatever is asked.
+    _flag("standing", "0"),
     _parent("request_message_id", "messages.id", nullable=True, on_delete="SET NULL"),
     Column("request", Text, nullable=False, server_default=text("''")),
     Column("original_output", Text, nullable=False),
@@ -234,10 +236,18 @@ zeph_corrections = Table(
     UniqueConstraint("namespace", "message_id"),
     Index(None, "namespace", "skill_name", "id"),
     Index(None, "namespace", "session_id", "id"),
+    Index(None, "namespace", "standing", "id"),
     Index(None, "message_id"),
     Index(None, "target_message_id"),
     Index(None, "request_message_id"),
     sqlite_autoincrement=True,
+)
+
+# Messages that came in while the ledger was full, and so have no job yet that looks whether they correct something.
+undetected_messages = Table(
+    "undetected_messages",
+    metadata,
+    Column("message_id", Integer, ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True),
 )
 
 correction_embeddings = Table(

@@ -18,7 +18,10 @@ from services.corrections.cues import (
     NO_ALONE,
     SELF,
     SELF_START,
+    SELF_TRIGGERS,
     SPACED,
+    STANDING,
+    STANDING_TRIGGERS,
     START,
     TRIGGERS,
     UNSPACED,
@@ -74,10 +77,14 @@ _ANNOUNCEMENT = re.compile(
 # What is feared, hoped, prevented or only supposed has not happened.
 _HEDGE = re.compile(
     r"\b(?:if|hope|whether|worried|make sure|not sure|ensure|unless|in case|avoid|afraid|so that(?!'))\b[^.!?\n]*$"
+    # What others said is a story.
+    r"|(?<!\bi )(?<!\byou )(?<!\bit )\b(?:said|claim(?:s|ed)|told (?:me|us|him|her)|insist(?:s|ed)|complain(?:s|ed)"
+    r"|сказал[аи]?|dijo|sagten?|a dit)\b[^.!?\n]*$|[他她]们?说[^。！？\n]*$"
 )
 _UNSPACED = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _MISUNDERSTOOD = re.compile(r"\W*(?:no|nope)[\s,.!-]+i (?:actually )?mea?nt\b")
 _MISUNDERSTANDING = 0.85
+_STANDING = re.compile(STANDING)
 _NO_ALONE = re.compile(rf"\W*{NO_ALONE}\W*$")
 _PLAIN_NO = Cue(CorrectionKind.EXPLICIT_REJECTION, Needs.NO_QUESTION, 0.85, NO_ALONE)
 
@@ -99,8 +106,12 @@ class _Phrases:
     def __init__(self, cues: Sequence[Cue], *, spaced: bool = True) -> None:
         self._cues = {f"c{number}": cue for number, cue in enumerate(cues)}
         either = "|".join(f"(?P<{name}>{cue.pattern})" for name, cue in self._cues.items())
+        plain = "|".join(cue.pattern for cue in cues)
         # Scripts without blanks have no beginnings of words.
-        self._pattern = re.compile(rf"\b(?:{either})(?!\w|-\w)" if spaced else either)
+        begin, end = (r"\b(?=\w)", r"(?!\w|-\w)") if spaced else ("", "")
+        self._pattern = re.compile(rf"{begin}(?:{either}){end}")
+        # The same without saying which, so that what holds none is gone through faster.
+        self._any = re.compile(rf"{begin}(?:{plain}){end}")
 
     def at(self, text: str, position: int) -> Cue | None:
         """The first cue whose phrase stands here."""
@@ -109,8 +120,10 @@ class _Phrases:
 
     def within(self, text: str) -> Iterator[tuple[Cue, int]]:
         """Each cue with the place of its phrase, in order."""
-        for found in self._pattern.finditer(text):
-            yield self._cues[found.lastgroup or ""], found.start()
+        for found in self._any.finditer(text):
+            cue = self.at(text, found.start())
+            if cue is not None:
+                yield cue, found.start()
 
 
 _START, _ANYWHERE, _SELF, _SELF_START = map(_Phrases, (START, ANYWHERE, SELF, SELF_START))
@@ -143,25 +156,36 @@ class FeedbackDetector:
         """The strongest signal, however weak, or None. A self-correction goes before all others."""
         raw = _prose(message)
         text = raw.lower()
+        words = _WORD.findall(text)
         state = _state(answer)
         spoke_before = bool(previous)
-        own = _self_correction(text, state, spoke_before=spoke_before)
-        if own is not None:
-            return own
-        signals = [
-            *_signals(raw, text, state, spoke_before=spoke_before),
-            *_repetition(message, previous, state),
-        ]
-        return max(signals, key=lambda signal: signal.confidence, default=None)
+        found = _self_correction(text, words, state, spoke_before=spoke_before)
+        if found is None:
+            signals = [
+                *_signals(raw, text, words, state, spoke_before=spoke_before),
+                *_repetition(message, previous, state),
+            ]
+            found = max(signals, key=lambda signal: signal.confidence, default=None)
+        return found
 
 
-def _self_correction(text: str, state: _Answer, *, spoke_before: bool) -> FeedbackSignal | None:
+def is_standing(message: str) -> bool:
+    """Whether a message says what is to be done from now on, and not only this time."""
+    text = _prose(message).lower()
+    if text.isascii() and STANDING_TRIGGERS.isdisjoint(_WORD.findall(text)):
+        return False
+    return _STANDING.search(text) is not None
+
+
+def _self_correction(
+    text: str, words: list[str], state: _Answer, *, spoke_before: bool
+) -> FeedbackSignal | None:
     """The user puts his own words right: those before, when he opens with it, or those of the same message."""
     filler = _FILLER.match(text)
     opening = _SELF_START.at(text, 0) or (_SELF_START.at(text, filler.end()) if filler else None)
     if opening is not None:
         return FeedbackSignal(opening.kind, opening.confidence, targets_turn=spoke_before)
-    inside = next(_SELF.within(text), None)
+    inside = None if SELF_TRIGGERS.isdisjoint(words) else next(_SELF.within(text), None)
     if inside is None:
         return None
     if _MISUNDERSTOOD.match(text):
@@ -173,11 +197,12 @@ def _self_correction(text: str, state: _Answer, *, spoke_before: bool) -> Feedba
     return FeedbackSignal(inside[0].kind, inside[0].confidence)
 
 
-def _signals(raw: str, text: str, state: _Answer, *, spoke_before: bool) -> Iterator[FeedbackSignal]:
+def _signals(
+    raw: str, text: str, words: list[str], state: _Answer, *, spoke_before: bool
+) -> Iterator[FeedbackSignal]:
     """What the phrases of a message say after such an answer."""
     emphatic = _EMPHATIC.match(raw) is not None
     pleased = _PLEASED.match(text) is not None
-    words = _WORD.findall(text)
     for cue, certainty, place in (*_english(text, words), *_other(text, words)):
         confidence = min(certainty, _OPEN) if _lacks(cue, state, emphatic=emphatic) else certainty
         if _HEDGE.search(text, max(0, place - _HEDGE_REACH), place):
@@ -185,7 +210,7 @@ def _signals(raw: str, text: str, state: _Answer, *, spoke_before: bool) -> Iter
         if cue.needs is not Needs.NOTHING:
             confidence -= (_GLADNESS if pleased else 0.0) + (_ASIDE if place > _BEGINNING else 0.0)
         own = cue.kind is CorrectionKind.SELF_CORRECTION
-        targets = (spoke_before and place == 0) if own else state is not _Answer.UNKNOWN
+        targets = (spoke_before and place <= _OPENING) if own else state is not _Answer.UNKNOWN
         yield FeedbackSignal(cue.kind, confidence, targets_turn=targets)
 
 
@@ -214,8 +239,7 @@ def _other(text: str, words: list[str]) -> Iterator[tuple[Cue, float, int]]:
     else:
         phrases = _OTHER_SPACED
     for cue, place in islice(phrases.within(text), _MOST_CUES):
-        opens = place <= _OPENING
-        yield cue, cue.confidence - (0.0 if opens else MIDDLE), 0 if opens else place
+        yield cue, cue.confidence - (0.0 if place <= _OPENING else MIDDLE), place
 
 
 def _lacks(cue: Cue, state: _Answer, *, emphatic: bool) -> bool:

@@ -27,6 +27,8 @@ _WINDOW_SECONDS = 60.0
 _USER_CHARACTERS = 1_000
 _ASSISTANT_CHARACTERS = 500
 _NONE = "none"
+# An instruction objects to nothing.
+_KINDS = tuple(kind for kind in CorrectionKind if kind is not CorrectionKind.INSTRUCTION)
 
 INSTRUCTIONS = f"""\
 You tell whether a user's message corrects the assistant's answer before it.
@@ -46,7 +48,7 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
     "required": ["kind", "confidence"],
     "properties": {
-        "kind": {"type": "string", "enum": [*CorrectionKind, _NONE]},
+        "kind": {"type": "string", "enum": [*_KINDS, _NONE]},
         "confidence": {"type": "number", "minimum": 0, "maximum": 1},
     },
 }
@@ -108,7 +110,7 @@ def read_judgement(text: str) -> FeedbackSignal | None:
     if not isinstance(kind, str):
         raise unusable("its kind is no text", text)
     name = "_".join(kind.strip().lower().split())
-    if name not in set(CorrectionKind):
+    if name not in _KINDS:
         return None
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
         raise unusable("its confidence is no number", text)

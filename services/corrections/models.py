@@ -11,7 +11,8 @@ from services.ids import MessageId
 class CorrectionKind(StrEnum):
     """What a user does with an answer.
 
-    `self_correction` puts the user's own words right and is never held against the answer.
+    `self_correction` puts the user's own words right and is never held against the answer. `instruction` says what is
+    to be done from now on and objects to nothing.
     """
 
     SELF_CORRECTION = "self_correction"
@@ -19,6 +20,7 @@ class CorrectionKind(StrEnum):
     FACTUAL = "factual"
     ALTERNATIVE_REQUEST = "alternative_request"
     REPETITION = "repetition"
+    INSTRUCTION = "instruction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class NewCorrection:
     """A correction to be stored.
 
     `message_id` is the message that corrects, `target_message_id` the one that is put right, and `request` (from
-    `request_message_id`) what had been asked. With `lowers`, recall ranks the target lower from now on.
+    `request_message_id`) what had been asked. With `lowers`, recall ranks the target lower from now on. A `standing` one
+    holds whatever is asked.
     """
 
     kind: CorrectionKind
@@ -51,6 +54,7 @@ class NewCorrection:
     target_message_id: MessageId | None = None
     request_message_id: MessageId | None = None
     lowers: bool = False
+    standing: bool = False
     session_id: str | None = None
     skill_name: str | None = None
 
@@ -73,6 +77,7 @@ class UserCorrection:
     target_message_id: MessageId | None
     request_message_id: MessageId | None
     lowers: bool
+    standing: bool
     session_id: str | None
     skill_name: str | None
     created_at: int
@@ -106,7 +111,11 @@ class CorrectionHit:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionAnswer:
-    """Hits, best first. `degraded` is the reason why words had to do instead of vectors; empty otherwise."""
+    """Hits, best first, and what else holds whatever is asked, newest first.
+
+    `degraded` is the reason why words had to do instead of vectors; empty otherwise.
+    """
 
     hits: tuple[CorrectionHit, ...]
     degraded: str = ""
+    standing: tuple[UserCorrection, ...] = ()

@@ -120,6 +120,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "message_id": _or_null(_id),
         "target_message_id": _or_null(_id),
         "lowers": _flag,
+        "standing": _flag,
         "request_message_id": _or_null(_id),
         "request": _text,
         "original_output": _text,
