@@ -16,6 +16,7 @@ from services import errors
 from services.adapters.clock import SystemClock, SystemEntropy
 from services.jobs.ledger import Ledger
 from services.jobs.models import (
+    DETECT_MISSING,
     EMBED_MISSING,
     EVICT_GRAPH,
     EVICT_MESSAGES,
@@ -209,6 +210,7 @@ class Container:
         return (
             Periodic(RECONCILE, _RECONCILE_SECONDS),
             Periodic(EMBED_MISSING, _BACKFILL_SECONDS),
+            Periodic(DETECT_MISSING, _BACKFILL_SECONDS),
             Periodic(EVICT_MESSAGES, self.settings.memory.eviction.sweep_interval_secs),
             Periodic(EVICT_RESPONSES, self.settings.memory.response_cache_cleanup_interval_secs),
             Periodic(EVICT_GRAPH, _DAY_SECONDS),
@@ -573,6 +575,7 @@ class Container:
     @cached_property
     def graph(self) -> GraphStore:
         """Stores entities and facts, and answers what is known of a name."""
+        from services.corrections.facts import retire_facts_of
         from services.graph.resolution import EntityResolver
         from services.graph.service import GraphStore
 
@@ -593,6 +596,7 @@ class Container:
             resolver=resolver,
             refresh_every=graph.community_refresh_interval,
             embed=graph.use_embedding_resolution,
+            take_back=retire_facts_of,
         )
 
     @cached_property

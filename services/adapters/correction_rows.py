@@ -18,6 +18,7 @@ from services.adapters.tables import (
     graph_edge_sources,
     graph_edges,
     graph_entities,
+    undetected_messages,
 )
 from services.adapters.tables import messages as m
 from services.adapters.tables import zeph_corrections as z
@@ -79,6 +80,8 @@ class SqlCorrectionRows(MarkedRows):
         skill_name: str | None = None,
         conversation_id: ConversationId | None = None,
         kind: str | None = None,
+        standing: bool | None = None,
+        target: MessageId | None = None,
         in_force: bool = True,
         limit: int = 50,
     ) -> list[UserCorrection]:
@@ -89,6 +92,8 @@ class SqlCorrectionRows(MarkedRows):
             (skill_name, z.c.skill_name == skill_name),
             (conversation_id, inside),
             (kind, z.c.kind == kind),
+            (standing, z.c.standing == standing),
+            (target, z.c.target_message_id == target),
             (in_force or None, z.c.retired_at.is_(None)),
         )
         tests = [test for value, test in given if value is not None]
@@ -169,6 +174,19 @@ class SqlCorrectionRows(MarkedRows):
         self._connection.execute(
             sa.delete(correction_facts).where(correction_facts.c.correction_id == correction_id)
         )
+
+    def undetected(self, *, limit: int) -> list[tuple[str, MessageId]]:
+        """See CorrectionRows."""
+        rows = (
+            sa.select(m.c.namespace, m.c.id).join_from(undetected_messages, m).order_by(m.c.id).limit(limit)
+        )
+        return [(row.namespace, MessageId(row.id)) for row in self._connection.execute(rows)]
+
+    def forget_undetected(self, message_ids: Sequence[MessageId]) -> None:
+        """See CorrectionRows."""
+        for part in parts(message_ids):
+            mine = undetected_messages.c.message_id.in_(part)
+            self._connection.execute(sa.delete(undetected_messages).where(mine))
 
     def session_of(self, namespace: str, conversation_id: ConversationId) -> str | None:
         """See CorrectionRows."""

@@ -21,6 +21,7 @@ _TABLES: dict[str, tuple[sa.Table, sa.Table | None]] = {
     "mention": (t.graph_entity_sources, t.graph_entities),
     "edge": (t.graph_edges, None),
     "edge_source": (t.graph_edge_sources, t.graph_edges),
+    "edge_correction": (t.correction_facts, t.graph_edges),
     "community": (t.graph_communities, None),
     "graph_counter": (t.graph_metadata, None),
 }
@@ -41,7 +42,7 @@ class SqlGraphSnapshotRows:
         home = table if parent is None else parent
         rows = sa.select(*(table.c[name] for name in named), *([table.c.id] if "id" in table.c else []))
         rows = rows.select_from(table if parent is None else table.join(parent))
-        order = table.c.id if "id" in table.c else table.c.key
+        order = next(table.c[name] for name in ("id", "key", "correction_id") if name in table.c)
         members = self._members(namespace) if kind == "community" else {}
         for row in self._connection.execute(rows.where(home.c.namespace == namespace).order_by(order)):
             record = dict(zip(named, row, strict=False))

@@ -16,7 +16,7 @@ from services.adapters import message_search
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
 from services.adapters.message_search import filter_sql, filter_values, message_scope
-from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP
+from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP, undetected_messages
 from services.adapters.tables import conversations as c
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
@@ -292,6 +292,10 @@ class SqlMessageRows(MarkedRows):
             waiting=self.waiting(namespace, physical or ""),
             **dict(zip(row._fields, row, strict=True)),
         )
+
+    def defer_detection(self, message_id: MessageId) -> None:
+        """See MessageRows."""
+        self._connection.execute(insert(undetected_messages).values(message_id=message_id))
 
     def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
         """See MessageRows."""

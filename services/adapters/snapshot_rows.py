@@ -116,20 +116,28 @@ class SqlSnapshotRows:
             mine = sa.update(k).where(k.c.summary_id == summary_id)
             self._connection.execute(mine.values(created_at=summary["created_at"]))
 
-    def add_correction(self, namespace: str, correction: Record) -> bool:
+    def add_correction(self, namespace: str, correction: Record) -> tuple[int, bool]:
         """See SnapshotRows."""
         if correction["kind"] not in set(CorrectionKind):
             raise errors.InputError(
                 f"a correction is of kind {correction['kind'][:40]!r}: use one of {', '.join(CorrectionKind)}"
             )
         row = correction | {"namespace": namespace}
+        row.pop("id", None)
         row |= correction_index(namespace, row["request"], row["correction_text"])
         # Equal in everything but when it was retired, which happens later.
         same = [z.c[name].is_not_distinct_from(value) for name, value in row.items() if name != "retired_at"]
-        if self._connection.execute(sa.select(z.c.id).where(*same)).first() is not None:
-            return False
-        added = insert(z).values(row).on_conflict_do_nothing()
-        return self._connection.execute(added).rowcount == 1
+        known = self._connection.execute(sa.select(z.c.id).where(*same)).scalar()
+        if known is not None:
+            return int(known), False
+        added = self._connection.execute(
+            insert(z).values(row).on_conflict_do_nothing().returning(z.c.id)
+        ).scalar()
+        if added is not None:
+            return int(added), True
+        # Of its message there is another one.
+        mine = (z.c.namespace == namespace, z.c.message_id == row["message_id"])
+        return int(self._connection.execute(sa.select(z.c.id).where(*mine)).scalar_one()), False
 
     def _rows(self, kind: str, table: sa.Table, *tests: sa.ColumnElement[bool]) -> Iterator[Record]:
         return (record for _, record in self._numbered(kind, table, *tests))

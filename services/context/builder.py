@@ -166,6 +166,8 @@ class ContextBuilder:
             degraded[Part.CORRECTION] = answer.degraded
         for hit in answer.hits:
             yield _correction(hit.correction, hit.score)
+        for standing in answer.standing:
+            yield _correction(standing, 0.0)
 
     def _found_facts(self, question: _Question, _degraded: dict[Part, str]) -> Iterator[Candidate]:
         for fact in self._graph.recall(question.query, namespace=question.namespace).facts:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services import errors
-from services.corrections.detector import FeedbackDetector
+from services.corrections.detector import FeedbackDetector, is_standing
+from services.corrections.facts import retire_facts
 from services.corrections.judge import CorrectionJudge
 from services.corrections.models import (
     CorrectionAnswer,
@@ -27,6 +28,7 @@ from services.corrections.vectors import COLLECTION, CorrectionVectors, embed_jo
 from services.embedding.spaces import VectorSpaces
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, MessageId
+from services.jobs.models import DETECT_CORRECTION, NewJob
 from services.jobs.run import JobRun
 from services.language.parsing import cut
 from services.memory.models import ConversationName, Message, Origin, Role, carries_tools, storable
@@ -40,6 +42,10 @@ _POINTS_PER_HIT = 4
 # Messages looked at for the turn before: tool calls may lie between.
 _LOOK_BACK = 40
 _PREVIOUS = 3
+# Instructions that hold whatever is asked: the newest of them stand beside what is similar.
+_STANDING_LIMIT = 5
+_MISSING_PER_STEP = 100
+_INSTRUCTED = 0.8
 _TEXT_CHARACTERS = 4_000
 _QUOTED_CHARACTERS = 1_000
 # From here on it is certain that the turn before is wrong, and not only that the user wants something else.
@@ -97,15 +103,14 @@ class Corrections:
         """Corrections that matter for a query, best first: those said, or made of something asked, in like words.
 
         Less similar ones than `min_similarity` are left out. By words, and marked so, while there are no vectors or
-        they cannot be reached. Limits are clamped to [1, 1000]. Reads only.
+        they cannot be reached. Beside them the newest five others that hold whatever is asked. Limits are clamped to
+        [1, 1000]. Reads only.
         """
         mine = namespace or self._namespace
         wanted = max(1, min(self._recall_limit if limit is None else limit, MAX_LIMIT))
-        if not query.strip():
-            return CorrectionAnswer(())
         degraded = ""
         try:
-            scores = self._by_meaning(query, mine, wanted)
+            scores = self._by_meaning(query, mine, wanted) if query.strip() else {}
         except _OUT_OF_REACH as error:
             log.warning("recall_degraded leg=corrections reason=%s", type(error).__name__)
             scores, degraded = None, str(error)
@@ -114,13 +119,17 @@ class Corrections:
                 scores = unit.corrections.search(mine, query, limit=wanted)
                 degraded = degraded or ("corrections have no vectors" if scores else "")
             rows = unit.corrections.get(mine, list(scores))
+            standing = unit.corrections.select(mine, standing=True, limit=_STANDING_LIMIT + wanted)
         # Vectors outlive their rows for a moment, and those taken back keep theirs.
         hits = [
             CorrectionHit(rows[found], score)
             for found, score in scores.items()
             if found in rows and rows[found].retired_at is None
         ]
-        return CorrectionAnswer(tuple(hits[:wanted]), degraded)
+        hits = hits[:wanted]
+        found = {hit.correction.id for hit in hits}
+        others = [correction for correction in standing if correction.id not in found]
+        return CorrectionAnswer(tuple(hits), degraded, tuple(others[:_STANDING_LIMIT]))
 
     def select(
         self,
@@ -130,10 +139,14 @@ class Corrections:
         skill: str | None = None,
         conversation: ConversationName = None,
         kind: str | None = None,
+        standing: bool | None = None,
         in_force: bool = True,
         limit: int = 50,
     ) -> list[UserCorrection]:
-        """Newest first: all, or those of a session, a skill, a conversation, a kind. Raises NotFound, InputError."""
+        """Newest first: all, or those of a session, a skill, a conversation, a kind, or those that hold from now on.
+
+        `in_force=False` lists those taken back as well. Raises NotFound, InputError.
+        """
         mine = namespace or self._namespace
         with self._database.read() as unit:
             found = None
@@ -147,6 +160,7 @@ class Corrections:
                 skill_name=skill,
                 conversation_id=found,
                 kind=None if kind is None else as_kind(kind),
+                standing=standing,
                 in_force=in_force,
                 limit=max(1, min(limit, MAX_LIMIT)),
             )
@@ -172,11 +186,13 @@ class Corrections:
         target: MessageId | None = None,
         session: str | None = None,
         skill: str | None = None,
+        standing: bool | None = None,
         namespace: str | None = None,
     ) -> UserCorrection:
         """Store what somebody says is to be done otherwise.
 
-        `target` is the message that is wrong: recall ranks it lower from now on. `request` says what it is about.
+        `target` is the message that is wrong: recall ranks it lower from now on. `request` says what it is about. A
+        `standing` one is recalled whatever is asked; unless it is said, words such as "always" decide.
         Raises InputError, and NotFound for an unknown target.
         """
         if not text.strip():
@@ -195,6 +211,7 @@ class Corrections:
                 request=_kept(request, _QUOTED_CHARACTERS),
                 target_message_id=target,
                 lowers=target is not None,
+                standing=is_standing(text) if standing is None else standing,
                 session_id=session,
                 skill_name=skill,
             )
@@ -251,6 +268,22 @@ class Corrections:
                 },
             )
 
+    def detect_missing(self, run: JobRun) -> None:
+        """Enqueue the detection of the messages that came in while the ledger was full; what has no room yet waits on."""
+        enqueued, more = 0, True
+        while more:
+            run.checkpoint()
+            with self._database.write() as unit:
+                missing = unit.corrections.undetected(limit=_MISSING_PER_STEP)
+                try:
+                    unit.jobs.enqueue([detection_job(namespace, message) for namespace, message in missing])
+                except errors.BackPressure:
+                    break
+                unit.corrections.forget_undetected([message for _, message in missing])
+            enqueued, more = enqueued + len(missing), len(missing) == _MISSING_PER_STEP
+        with self._database.write(durable=False) as unit:
+            run.finish(unit, {"enqueued": enqueued})
+
     # ---- steps -----------------------------------------------------------------------------------------------
 
     def _judged(
@@ -263,14 +296,20 @@ class Corrections:
         if self._judge is not None and self._judge.is_asked(signal):
             judged = self._judge.ask(message.content, answer, namespace=namespace)
             if judged is not None:
-                signal = judged.signal
-                return self._detector.confident(signal), [judged.reply_key]
-        return self._detector.confident(signal), []
+                return self._worth_keeping(message, judged.signal), [judged.reply_key]
+        return self._worth_keeping(message, signal), []
+
+    def _worth_keeping(self, message: Message, signal: FeedbackSignal | None) -> FeedbackSignal | None:
+        """The signal if it is certain enough; that of an instruction where nothing else is to be kept."""
+        confident = self._detector.confident(signal)
+        if confident is None and is_standing(message.content):
+            return self._detector.confident(FeedbackSignal(CorrectionKind.INSTRUCTION, _INSTRUCTED))
+        return confident
 
     def _store(self, unit: CorrectionUnit, namespace: str, correction: NewCorrection) -> int | None:
         added = unit.corrections.add(namespace, correction)
         if added is not None:
-            _retire_facts(unit, unit.corrections.get(namespace, [added])[added])
+            retire_facts(unit, unit.corrections.get(namespace, [added])[added])
         if added is not None and self._vectors.wanted:
             try:
                 unit.jobs.enqueue([embed_job(namespace, added)])
@@ -285,7 +324,7 @@ class Corrections:
             if not unit.corrections.retire(mine, correction_id, at=at):
                 raise _unknown(mine, correction_id)
             if at is None:
-                _retire_facts(unit, unit.corrections.get(mine, [correction_id])[correction_id])
+                retire_facts(unit, unit.corrections.get(mine, [correction_id])[correction_id])
             else:
                 unit.corrections.restore_facts(correction_id)
 
@@ -300,6 +339,11 @@ class Corrections:
                 # Hits come best first, so that the best vector of a correction counts.
                 scores.setdefault(int(hit.payload["correction_id"]), hit.score)
         return scores
+
+
+def detection_job(namespace: str, message_id: MessageId) -> NewJob:
+    """The job that looks whether a message corrects something."""
+    return NewJob(DETECT_CORRECTION, {"message_id": message_id}, namespace, dedupe_key=str(message_id))
 
 
 def as_kind(value: str) -> CorrectionKind:
@@ -333,6 +377,9 @@ def _correction(
     about_self = signal.kind is CorrectionKind.SELF_CORRECTION
     target = (own if signal.targets_turn else None) if about_self else exchange.answer
     request = None if about_self else own
+    if signal.kind is CorrectionKind.INSTRUCTION:
+        # It is about what comes.
+        target = request = None
     certain = signal.targets_turn and signal.confidence >= _CERTAIN and signal.kind in _CONTRADICTS
     return NewCorrection(
         signal.kind,
@@ -344,22 +391,8 @@ def _correction(
         target_message_id=target.id if target else None,
         request_message_id=request.id if request else None,
         lowers=certain and target is not None,
+        standing=is_standing(message.content),
         session_id=session,
-    )
-
-
-def _retire_facts(unit: CorrectionUnit, correction: UserCorrection) -> None:
-    """Take back what the graph knows from the message that was put right alone.
-
-    Of several facts, which one is wrong is certain only where the correction names what it is about.
-    """
-    if not correction.lowers or correction.target_message_id is None:
-        return
-    stated = unit.corrections.stated_facts(correction.namespace, correction.target_message_id)
-    said = correction.correction_text.casefold()
-    meant = [fact for fact in stated if fact.subject.casefold() in said or fact.object.casefold() in said]
-    unit.corrections.retire_facts(
-        correction.id, [fact.edge_id for fact in (stated if len(stated) == 1 else meant)]
     )
 
 

@@ -34,6 +34,8 @@ class CorrectionRows(EmbeddedRows, Protocol):
         skill_name: str | None = None,
         conversation_id: ConversationId | None = None,
         kind: str | None = None,
+        standing: bool | None = None,
+        target: MessageId | None = None,
         in_force: bool = True,
         limit: int = 50,
     ) -> list[UserCorrection]:
@@ -62,6 +64,12 @@ class CorrectionRows(EmbeddedRows, Protocol):
 
     def restore_facts(self, correction_id: int) -> None:
         """Let these facts hold again. Deleting the correction does so too."""
+
+    def undetected(self, *, limit: int) -> list[tuple[str, MessageId]]:
+        """Messages of all namespaces, oldest first, that nobody has looked at: (namespace, id)."""
+
+    def forget_undetected(self, message_ids: Sequence[MessageId]) -> None:
+        """Note that somebody will look at them."""
 
     def session_of(self, namespace: str, conversation_id: ConversationId) -> str | None:
         """The newest ACP session that records this conversation, or None."""

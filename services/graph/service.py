@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from services import errors
 from services.graph.communities import refresh_job_if_due
@@ -27,9 +28,12 @@ from services.graph.resolution import EntityResolver, Key, Resolved, Wanted, cho
 from services.graph.store import GraphDatabase, GraphUnit, Match, NewEntity
 from services.graph.vectors import entity_jobs
 from services.graph.writing import Findings, by_name
+from services.ids import MessageId
 from services.ports import Clock
 
 Also = Callable[[GraphUnit, StoredExtraction], None]
+# Takes back, in this unit, those facts of a namespace's message that somebody has put right already.
+TakeBack = Callable[[Any, str, MessageId], None]
 # A name or alias, or an id where several entities share the name.
 EntityName = str | int
 
@@ -48,12 +52,14 @@ class GraphStore:
         resolver: EntityResolver | None = None,
         refresh_every: int = 0,
         embed: bool = False,
+        take_back: TakeBack | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._resolver = resolver
         self._refresh_every = refresh_every
         self._embed = embed
+        self._take_back = take_back
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
@@ -71,6 +77,8 @@ class GraphStore:
         with self._database.write(durable=source.job_id is None) as unit:
             if unit.graph.is_there(namespace, source):
                 stored = findings.write(unit, resolved)
+                if self._take_back is not None and stored.edge_ids and source.message_id is not None:
+                    self._take_back(unit, namespace, MessageId(source.message_id))
                 self._follow_up(unit, namespace, stored, resolved)
             else:
                 stored = StoredExtraction(skipped=(("text_gone", 1),))

@@ -322,11 +322,14 @@ class SemanticMemory:
     def recall_corrections(
         self, query: str, *, limit: int | None = None, namespace: str | None = None
     ) -> list[UserCorrection]:
-        """What users put right when the like was asked or said, best first; see Corrections.recall."""
+        """What users put right when the like was asked or said, best first, then what holds whatever is asked.
+
+        See Corrections.recall.
+        """
         if self._corrections is None:
             return []
         answer = self._corrections().recall(query, namespace=namespace or self._namespace, limit=limit)
-        return [hit.correction for hit in answer.hits]
+        return [*(hit.correction for hit in answer.hits), *answer.standing]
 
     def recall_graph(
         self,
@@ -427,7 +430,8 @@ class SemanticMemory:
         try:
             unit.jobs.enqueue([job])
         except errors.BackPressure as error:
-            log.warning("correction_not_looked_for message=%d reason=%s", message_id, error)
+            unit.messages.defer_detection(message_id)
+            log.warning("correction_waits_for_backfill message=%d reason=%s", message_id, error)
 
     def _ask_for_summary(self, unit: MemoryUnit, namespace: str, conversation: ConversationId) -> None:
         job = summary_job_if_due(unit, namespace, conversation, self._summarize_after)

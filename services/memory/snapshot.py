@@ -85,8 +85,8 @@ class SnapshotRows(Protocol):
     ) -> None:
         """Store summaries with their key facts, their message ids being real ones."""
 
-    def add_correction(self, namespace: str, correction: Record) -> bool:
-        """Store a correction; False if it is there already."""
+    def add_correction(self, namespace: str, correction: Record) -> tuple[int, bool]:
+        """The id of this correction here, and whether it is new."""
 
 
 class SnapshotUnit(Protocol):
@@ -251,6 +251,7 @@ class _Export:
         # Ids here -> ids in the file.
         self._conversations: dict[int | None, int] = {}
         self._messages: dict[int | None, int] = {}
+        self._corrections: dict[int, int] = {}
         self.parts_lost = self.sources_left_out = 0
 
     def everything(self, *, vectors: bool) -> Iterator[tuple[str, Record]]:
@@ -258,8 +259,10 @@ class _Export:
             for row in unit.snapshots.conversations(self._namespace):
                 yield from self._conversation(unit, row)
             for row in unit.snapshots.corrections(self._namespace):
-                yield "correction", row | {name: self._messages.get(row[name]) for name in CORRECTION_LINKS}
-            graph = GraphExport(unit, self._namespace, self._messages)
+                self._corrections[row["id"]] = number = len(self._corrections) + 1
+                links = {name: self._messages.get(row[name]) for name in CORRECTION_LINKS}
+                yield "correction", row | links | {"id": number}
+            graph = GraphExport(unit, self._namespace, self._messages, self._corrections)
             yield from graph.records()
             self.sources_left_out = graph.left_out
             found = unit.sessions.all(self._namespace)
@@ -328,7 +331,8 @@ class _Import:
         # Ids in the file -> ids here.
         self._conversations: dict[int, ConversationId] = {}
         self._messages: dict[int, MessageId] = {}
-        self._graph = GraphImport(unit, namespace, self._messages, self._report)
+        self._corrections: dict[int, int] = {}
+        self._graph = GraphImport(unit, namespace, self._messages, self._corrections, self._report)
 
     def run(self, groups: Iterable[Group]) -> ImportReport:
         take = {
@@ -428,7 +432,8 @@ class _Import:
 
     def _correction(self, correction: Record, _: Sequence[tuple[str, Record]]) -> None:
         links = {name: self._reference(self._messages, correction[name]) for name in CORRECTION_LINKS}
-        added = self._unit.snapshots.add_correction(self._namespace, correction | links)
+        known, added = self._unit.snapshots.add_correction(self._namespace, correction | links)
+        self._corrections[correction["id"]] = known
         self._report.corrections += added
         self._report.skipped += not added
 

@@ -116,6 +116,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "key_facts": lambda value: isinstance(value, list) and all(map(_text, value)),
     },
     "correction": {
+        "id": _id,
         "session_id": _or_null(_text),
         "message_id": _or_null(_id),
         "target_message_id": _or_null(_id),
@@ -180,6 +181,8 @@ GRAPH_FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "stated_at": _time,
         "created_at": _time,
     },
+    # A correction that takes the edge back as long as it is in force.
+    "edge_correction": {"correction_id": _id},
     "community": {
         "name": _text,
         "summary": _text,
@@ -208,6 +211,7 @@ PARENTS = {
     "alias": "entity",
     "mention": "entity",
     "edge_source": "edge",
+    "edge_correction": "edge",
     "vectors": "embedder",
 }
 

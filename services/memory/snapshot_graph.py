@@ -63,10 +63,17 @@ class GraphCounts(Protocol):
 class GraphExport:
     """The records of a namespace's graph. `left_out` counts what only chunks or deleted messages tell."""
 
-    def __init__(self, unit: GraphSnapshotUnit, namespace: str, messages: Mapping[int | None, int]) -> None:
+    def __init__(
+        self,
+        unit: GraphSnapshotUnit,
+        namespace: str,
+        messages: Mapping[int | None, int],
+        corrections: Mapping[int, int],
+    ) -> None:
         self._unit = unit
         self._namespace = namespace
         self._messages = messages
+        self._corrections = corrections
         self.left_out = 0
 
     def records(self) -> Iterator[tuple[str, Record]]:
@@ -93,6 +100,8 @@ class GraphExport:
     def _told(self, kind: str, record: Record) -> Iterator[tuple[str, Record]]:
         """A record without the ids of this database, unless what tells it does not travel."""
         kept = {name: record[name] for name in GRAPH_FIELDS[kind]}
+        if "correction_id" in kept:
+            kept["correction_id"] = self._corrections[record["correction_id"]]
         if "message_id" in kept:
             kept["message_id"] = self._messages.get(record["message_id"])
             if record["chunk_id"] is not None or (record["message_id"] and not kept["message_id"]):
@@ -105,11 +114,16 @@ class GraphImport:
     """The graph of one file on its way into a namespace, in one unit of work."""
 
     def __init__(
-        self, unit: GraphSnapshotUnit, namespace: str, messages: Mapping[int, int], report: GraphCounts
+        self,
+        unit: GraphSnapshotUnit,
+        namespace: str,
+        messages: Mapping[int, int],
+        corrections: Mapping[int, int],
+        report: GraphCounts,
     ) -> None:
         self._unit = unit
         self._namespace = namespace
-        self._messages = messages
+        self._known = {"message_id": messages, "correction_id": corrections}
         self._report = report
         # Ids in the file -> ids here.
         self._entities: dict[int, int] = {}
@@ -136,6 +150,9 @@ class GraphImport:
             return
         edge = head | ends
         edge_id = self._twin(edge)
+        if edge_id is not None:
+            # Whether it holds here is known here.
+            members = [member for member in members if member[0] != "edge_correction"]
         self._report.edges += edge_id is None
         self._report.skipped += edge_id is not None
         if edge_id is None:
@@ -179,19 +196,17 @@ class GraphImport:
     def _add_told(self, parent: str, row_id: int, members: Sequence[tuple[str, Record]]) -> None:
         rows: dict[str, list[Record]] = {}
         for kind, record in members:
-            row = record | {parent: row_id}
-            if record.get("message_id") is not None:
-                row["message_id"] = self._messages.get(record["message_id"])
-                if row["message_id"] is None:
-                    self._report.dangling += 1
-                    continue
-            rows.setdefault(kind, []).append(row)
+            links = {name: known.get(record[name]) for name, known in self._known.items() if record.get(name)}
+            if None in links.values():
+                self._report.dangling += 1
+                continue
+            rows.setdefault(kind, []).append(record | links | {parent: row_id})
         for kind, listed in rows.items():
             added = self._unit.graph_snapshots.add_to_graph(kind, self._namespace, listed)
             self._report.skipped += len(listed) - added
 
 
-_CHILDREN = {"entity": ("alias", "mention"), "edge": ("edge_source",)}
+_CHILDREN = {"entity": ("alias", "mention"), "edge": ("edge_source", "edge_correction")}
 
 
 def _grouped(rows: Sequence[Record], parent: str) -> dict[int, list[Record]]:

@@ -157,6 +157,9 @@ class MessageRows(EmbeddedRows, Protocol):
     ) -> dict[MessageId, Place]:
         """Where and when those of the ids were said that exist, are not deleted and pass the filter."""
 
+    def defer_detection(self, message_id: MessageId) -> None:
+        """Note that nobody has looked yet whether this message corrects something."""
+
     def touch(self, counts: Mapping[MessageId, int], *, now: int) -> None:
         """Add to the access counts and remember when."""
 

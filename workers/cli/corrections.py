@@ -42,6 +42,7 @@ def list_corrections(
         str | None, typer.Option(help="Only of this one: its key, or its id as id:7.")
     ] = None,
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as explicit_rejection.")] = None,
+    standing: Annotated[bool, typer.Option("--standing", help="Only what holds from now on.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Those taken back as well.")] = False,
     limit: Limit = 50,
     namespace: Namespace = None,
@@ -55,6 +56,7 @@ def list_corrections(
             skill=skill,
             conversation=conversation_name(conversation),
             kind=kind,
+            standing=standing or None,
             in_force=not everything,
             limit=limit,
         )
@@ -104,18 +106,21 @@ def recall(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Corrections that matter for a query, best first."""
+    """Corrections that matter for a query, best first, and what holds whatever is asked."""
     with open_container(context) as container:
         answer = container.corrections.recall(query, namespace=namespace, limit=limit)
     if as_json:
         hits = [{"score": hit.score, **asdict(hit.correction)} for hit in answer.hits]
-        print_json({"query": query, "degraded": answer.degraded, "hits": hits})
+        standing = [asdict(correction) for correction in answer.standing]
+        print_json({"query": query, "degraded": answer.degraded, "hits": hits, "standing": standing})
         return
     if answer.degraded:
         say(f"degraded: found by words alone: {answer.degraded}", err=True)
     for hit in answer.hits:
         _print_line(hit.correction, score=hit.score)
-    if not answer.hits:
+    for correction in answer.standing:
+        _print_line(correction)
+    if not (answer.hits or answer.standing):
         say("nothing found", err=True)
 
 
@@ -132,6 +137,12 @@ def add(
     kind: Annotated[
         str, typer.Option(help="explicit_rejection, factual, alternative_request, ...")
     ] = "explicit_rejection",
+    standing: Annotated[
+        bool | None,
+        typer.Option(
+            "--standing/--once", help="Whether it holds whatever is asked. Default: as its words say."
+        ),
+    ] = None,
     session: Session = None,
     skill: Skill = None,
     namespace: Namespace = None,
@@ -141,7 +152,14 @@ def add(
     target: MessageId | None = message  # type: ignore[assignment]
     with open_container(context) as container:
         added = container.corrections.add(
-            text, kind=kind, request=request, target=target, session=session, skill=skill, namespace=namespace
+            text,
+            kind=kind,
+            request=request,
+            target=target,
+            session=session,
+            skill=skill,
+            standing=standing,
+            namespace=namespace,
         )
         if not container.settings.jobs.broker_url.get_secret_value():
             from workers.local import run_pending
@@ -190,7 +208,9 @@ def forget(
 
 
 def _print_line(correction: UserCorrection, *, score: float | None = None) -> None:
-    back = "" if correction.retired_at is None else ", taken back"
+    back = (", standing" if correction.standing else "") + (
+        "" if correction.retired_at is None else ", taken back"
+    )
     rank = "" if score is None else f" [{score:.3f}]"
     say(f"{correction.id} {iso_time(correction.created_at)} {correction.kind}{back}{rank}", bold=True)
     say_excerpt(correction.correction_text)

@@ -28,6 +28,7 @@ TASKS = {
     "jobs.purge_finished",
     "jobs.sweep",
     "memory.detect_correction",
+    "memory.detect_missing",
     "memory.embed_correction",
     "memory.embed_messages",
     "memory.embed_missing",

@@ -10,7 +10,7 @@ from services.corrections.models import CorrectionKind
 from services.corrections.vectors import COLLECTION
 from services.embedding.store import CollectionState
 from services.graph.models import EntityType, Extraction, FoundEdge, FoundEntity, Source
-from services.jobs.models import DETECT_CORRECTION, RECONCILE, Queue
+from services.jobs.models import DETECT_CORRECTION, DETECT_MISSING, RECONCILE, Queue
 from services.memory.models import NewMessage, Origin, Role
 from tests.builders import (
     FallibleStore,
@@ -125,12 +125,26 @@ def test_the_job_is_of_the_queue_for_corrections(container):
     ]
 
 
-def test_a_full_ledger_makes_no_agent_forget(build, caplog):
-    container = build(jobs__max_live_jobs=1)
-    container.memory.remember("user", "one")
-    container.memory.remember("user", "two")
-    assert [message.content for message in container.memory.history()] == ["one", "two"]
-    assert "correction_not_looked_for" in caplog.text
+def test_a_full_ledger_loses_no_correction(build, caplog):
+    full = build(jobs__max_live_jobs=1)
+    for turn, text in (("user", ASKED), ("assistant", SAID), ("user", WRONG), ("user", "thanks")):
+        full.memory.remember(turn, text, conversation="c")
+    assert len(full.memory.history()) == 4
+    assert "correction_waits_for_backfill message=3" in caplog.text
+    assert rows(full, "SELECT message_id FROM undetected_messages") == [(1,), (3,), (4,)]
+    full.memory.forget(messages=[4])
+    # While there is no room they wait on.
+    backfill = enqueue(full, new_job(DETECT_MISSING))[0]
+    full.corrections.detect_missing(claim(full, backfill))
+    assert job(full, backfill).outcome == {"enqueued": 0}
+
+    container = build()
+    assert DETECT_MISSING in [entry.kind for entry in container.periodic]
+    again = enqueue(container, new_job(DETECT_MISSING))[0]
+    work(container)
+    assert job(container, again).outcome == {"enqueued": 2}
+    assert [found.message_id for found in container.corrections.select()] == [3]
+    assert rows(container, "SELECT * FROM undetected_messages") == []
 
 
 def test_the_threshold_is_a_setting(build):
@@ -446,6 +460,49 @@ def test_a_correction_names_the_session_that_records_its_conversation(container,
     assert [found.session_id for found in corrections.select(session="newer")] == ["newer"]
 
 
+# ---- standing instructions -------------------------------------------------------------------------------------
+
+
+def test_what_holds_from_now_on_is_recalled_whatever_is_asked(container, corrections):
+    said, *_ = talk(container, "Always answer in German.", "Gut.", "Where is the key?")
+    (found,) = corrections.select()
+    assert (found.kind, found.message_id, found.standing) == (CorrectionKind.INSTRUCTION, said, True)
+    assert (found.target_message_id, found.original_output, found.lowers) == (None, "", False)
+    for query in ("how long is the pier", "", "桟橋の長さ"):
+        answer = corrections.recall(query)
+        assert (answer.hits, answer.standing) == ((), (found,)), query
+    assert container.memory.recall_corrections("how long is the pier") == [found]
+    assert "Always answer in German." in container.memory.build_context("how long is the pier").text
+    assert corrections.recall("how long is the pier", namespace="theirs").standing == ()
+
+
+def test_a_correction_that_holds_from_now_on_still_lowers_the_answer(container, corrections):
+    _, said, _ = talk(container, ASKED, SAID, "No, that's wrong. From now on look into the register first.")
+    (found,) = corrections.select(standing=True)
+    assert (found.kind, found.target_message_id) == (CorrectionKind.EXPLICIT_REJECTION, said)
+    assert (found.lowers, found.standing) == (True, True)
+
+
+def test_the_newest_five_instructions_in_force_are_recalled_and_each_once(container, corrections):
+    added = [corrections.add(f"always greet pier {number}") for number in range(8)]
+    work(container)
+    corrections.undo(added[7].id)
+    answer = corrections.recall("always greet pier 3")
+    hits = [hit.correction.id for hit in answer.hits]
+    standing = [correction.id for correction in answer.standing]
+    assert added[3].id in hits
+    assert standing == [one.id for one in reversed(added[:7]) if one.id not in hits][:5]
+    assert added[7].id not in [*hits, *standing]
+
+
+def test_who_adds_a_correction_may_say_whether_it_holds_from_now_on(corrections):
+    assert corrections.add("never use feet").standing
+    assert not corrections.add("use metres").standing
+    assert corrections.add("use metres", standing=True).standing
+    assert not corrections.add("never use feet", standing=False).standing
+    assert len(corrections.select(standing=True)) == len(corrections.select(standing=False)) == 2
+
+
 # ---- adding and forgetting -------------------------------------------------------------------------------------
 
 
@@ -739,3 +796,43 @@ def test_what_is_not_certain_takes_back_no_fact(container, doubtful, message):
     (other,) = know(container, said, ("winch", "made_by", "Hanne"))
     correct(container, message)
     assert holding(container) == [edge, other]
+
+
+def test_what_is_read_for_the_graph_after_it_was_put_right_adds_no_active_fact(container, corrections):
+    said, *_ = talk(container, "The pilot lives in Oslo", "Noted.", "Oops, I meant Bergen")
+    (found,) = corrections.select()
+    assert (found.target_message_id, found.lowers) == (said, True)
+    (edge,) = know(container, said, ("pilot", "lives_in", "Oslo"))
+    assert holding(container) == []
+    assert rows(container, "SELECT correction_id, edge_id FROM correction_facts") == [(found.id, edge)]
+    corrections.undo(found.id)
+    assert holding(container) == [edge]
+    # Taken back, it takes nothing back from what is read later.
+    (other,) = know(container, said, ("winch", "made_by", "Hanne"))
+    assert holding(container) == [edge, other]
+
+
+def test_the_order_of_reading_and_correcting_makes_no_difference(container, corrections):
+    facts = ("pilot", "lives_in", "Oslo"), ("winch", "made_by", "Hanne")
+    _, said = talk(container, ASKED, SAID)
+    correct(container, "No, that's wrong about the pilot, she lives in Bergen")
+    pilot, winch = know(container, said, *facts)
+    assert holding(container) == [winch]
+    assert corrections.select()[0].lowers
+    assert rows(container, "SELECT edge_id FROM correction_facts") == [(pilot,)]
+
+
+def test_a_snapshot_carries_the_facts_that_a_correction_took_back(container, build, tmp_path, doubtful):
+    *_, edge = doubtful
+    found = correct(container)
+    files = [tmp_path / name for name in ("one.json", "two.json")]
+    container.snapshots.export_to(files[0], namespace="default")
+    other = build(tmp_path / "other")
+    for _ in range(2):
+        other.snapshots.import_from(files[0], namespace="default")
+    other.snapshots.export_to(files[1], namespace="default")
+    assert files[1].read_bytes() == files[0].read_bytes()
+    assert rows(other, "SELECT * FROM correction_facts") == [(found.id, edge)]
+    assert holding(other) == []
+    other.corrections.undo(found.id)
+    assert holding(other) == [edge]

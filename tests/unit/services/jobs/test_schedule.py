@@ -1,6 +1,7 @@
 import pytest
 
 from services.jobs.models import (
+    DETECT_MISSING,
     EMBED_MISSING,
     EVICT_GRAPH,
     EVICT_MESSAGES,
@@ -74,6 +75,7 @@ def test_the_container_schedules_upkeep(container):
     assert [entry.kind for entry in container.periodic] == [
         RECONCILE,
         EMBED_MISSING,
+        DETECT_MISSING,
         EVICT_MESSAGES,
         EVICT_RESPONSES,
         EVICT_GRAPH,

@@ -19,6 +19,7 @@ TABLES = {
     "mention": t.graph_entity_sources,
     "edge": t.graph_edges,
     "edge_source": t.graph_edge_sources,
+    "edge_correction": t.correction_facts,
     "community": t.graph_communities,
     "graph_counter": t.graph_metadata,
 }
@@ -125,6 +126,7 @@ def test_every_column_of_the_graph_is_in_the_file_or_left_out_on_purpose():
         "mention": {"entity_id", "chunk_id"},
         "edge": set(),
         "edge_source": {"edge_id", "chunk_id", "job_id"},
+        "edge_correction": {"edge_id"},
         "community": set(),
         "graph_counter": set(),
     }
