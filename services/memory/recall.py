@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 
 MAX_LIMIT = 1_000
 MODES = ("hybrid", "keyword", "vector")
-# Candidates per leg: evidence for a session's worth, and room for what the filters take away.
-_DEPTH = 200
+# Candidates per leg: evidence for a session's worth, and room for what the filters take away. Twice as many find no
+# more among the first ten (LoCoMo recall .816 either way).
+_DEPTH = 100
 _MOST_POINTS = 10_000
 _HOLDERS = 100
 _GRAPH_WEIGHT = 0.7
