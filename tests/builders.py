@@ -61,14 +61,14 @@ def work(container: Container, queues: Sequence[str] = tuple(Queue)) -> None:
     Runner(container).drain(queues, seconds=60)
 
 
-def in_processes(count: int, task: Callable[[int], object]) -> None:
-    """Run `task(number)` in that many forked processes at once; each must end well."""
+def in_processes(count: int, task: Callable[[int], object], *, seconds: float = 60) -> None:
+    """Run `task(number)` in that many forked processes at once; each must end well, and in time."""
     context = multiprocessing.get_context("fork")
     started = [context.Process(target=task, args=(number,)) for number in range(count)]
     for process in started:
         process.start()
     for process in started:
-        process.join(60)
+        process.join(seconds)
     assert [process.exitcode for process in started] == [0] * count
 
 

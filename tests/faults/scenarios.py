@@ -221,6 +221,16 @@ def _corrected(container: Container, folder: Path) -> None:
     run_first(container, kinds.DETECT_CORRECTION)
 
 
+def _unlooked_for(container: Container, folder: Path) -> None:
+    _wrong(container, folder)
+    _sql(
+        container,
+        "INSERT INTO undetected_messages SELECT max(id) FROM messages",
+        "DELETE FROM jobs WHERE kind = 'memory.detect_correction' AND state = 'pending'",
+    )
+    enqueue(container, NewJob(kinds.DETECT_MISSING))
+
+
 def _expired(container: Container, _folder: Path) -> None:
     row = "INSERT INTO response_cache(namespace, cache_key, model, response, created_at, expires_at) VALUES "
     _sql(
@@ -270,6 +280,7 @@ SCENARIOS = [
     Scenario(kinds.EMBED_ENTITIES, _read, GRAPH),
     Scenario(kinds.DETECT_CORRECTION, _wrong),
     Scenario(kinds.EMBED_CORRECTION, _corrected),
+    Scenario(kinds.DETECT_MISSING, _unlooked_for),
     Scenario(kinds.EMBED_MISSING, _unembedded),
     Scenario(
         kinds.EVICT_MESSAGES,

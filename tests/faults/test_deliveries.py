@@ -51,7 +51,7 @@ def test_hints_that_come_twice_or_ten_times_and_shuffled_change_nothing_f19(tmp_
             for job_id in mine:
                 _hear(container, job_id)
 
-    in_processes(PROCESSES, deliver)
+    in_processes(PROCESSES, deliver, seconds=1_500)
     with open_store(often, **SETTINGS) as container:
         # Jobs that these have made.
         work(container)
