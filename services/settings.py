@@ -121,6 +121,12 @@ class SemanticSettings(Section):
     session_weight: float = Field(
         default=0.4, ge=0, le=1, description="Weight of what else was found in the same session."
     )
+    graph_weight: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Weight of the graph in questions that ask for no relation; 0 = it has none.",
+    )
     similarity_floor: float = Field(
         default=0.0, ge=-1, le=1, description="Less similar messages are not found by meaning."
     )

@@ -37,7 +37,8 @@ MODES = ("hybrid", "keyword", "vector")
 _DEPTH = 100
 _MOST_POINTS = 10_000
 _HOLDERS = 100
-_GRAPH_WEIGHT = 0.7
+# What states a relation may have no word of the question that asks for it.
+_RELATION_WEIGHT = 0.7
 # More than the largest sum of all weights.
 _FIRST = 3.0
 # In a longer text, "last week" is one remark of many and does not date what is sought.
@@ -57,6 +58,7 @@ class SemanticConfig:
     keyword_weight: float = 0.7
     assistant_weight: float = 0.5
     session_weight: float = 0.4
+    graph_weight: float = 0.0
     similarity_floor: float = 0.0
     temporal_decay_enabled: bool = False
     temporal_decay_half_life_days: float = 30.0
@@ -234,7 +236,7 @@ class Recall:
         never better than both, and words cost no model call.
         """
         config = self._config
-        legs = self._stated(question)
+        legs = self._stated(question) if mode is None else []
         if mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight):
             legs.append(Leg("keyword", config.keyword_weight, self._keyword(question)))
         words_do = question.routing.route is MemoryRoute.KEYWORD and any(leg.scores for leg in legs)
@@ -248,13 +250,15 @@ class Recall:
         return legs
 
     def _stated(self, question: _Question) -> list[Leg]:
-        """The messages that state facts around what a question about relations names; [] where the graph has none."""
-        if self._graph is None or question.routing.route is not MemoryRoute.GRAPH:
+        """The messages that state facts around what the question names; [] where the graph has none, or no weight."""
+        route = question.routing.route
+        weight = _RELATION_WEIGHT if route is MemoryRoute.GRAPH else self._config.graph_weight
+        if self._graph is None or not weight or route is MemoryRoute.KEYWORD:
             return []
         found = self._graph.messages(question.query, namespace=question.namespace, as_of=question.where.as_of)
         places = self._places(question, [MessageId(item) for item in found])
         scores = {item: score for item, score in found.items() if MessageId(item) in places}
-        return [Leg("graph", _GRAPH_WEIGHT, scores)] if scores else []
+        return [Leg("graph", weight, scores)] if scores else []
 
     def _keyword(self, question: _Question) -> Mapping[int, float]:
         with self._database.read() as unit:

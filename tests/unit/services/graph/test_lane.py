@@ -172,3 +172,6 @@ def test_a_question_of_relations_finds_the_message_that_states_the_fact(build):
         assert all("graph" not in hit.legs for hit in plain.hits)
     off = build()
     assert all("graph" not in hit.legs for hit in off.memory.recall(question, limit=9).hits)
+    everywhere = build(memory__graph__enabled=True, memory__semantic__graph_weight=0.5)
+    asked = everywhere.memory.recall("What did Ada open together with whom and when was it")
+    assert "graph" in next(hit.legs for hit in asked.hits if hit.message.id == stating)
