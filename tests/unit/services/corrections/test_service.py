@@ -503,6 +503,28 @@ def test_who_adds_a_correction_may_say_whether_it_holds_from_now_on(corrections)
     assert len(corrections.select(standing=True)) == len(corrections.select(standing=False)) == 2
 
 
+def test_two_sessions_of_one_user_without_any_server(build):
+    """What the first session corrects, the second one's context carries without restating it."""
+    first = build()
+    first.sessions().create_acp_session("one")
+    talk(first, ASKED, SAID, WRONG, "Bergen, then.", "From now on answer in German.", conversation="one")
+    first.close()
+
+    second = build()
+    second.sessions().create_acp_session("two")
+    second.memory.remember("user", "Good morning.", conversation="two")
+    context = second.memory.build_context(ASKED, 400, conversation=2)
+    told = [quote.text for quote in context.quotes if quote.part == "correction"]
+    assert told == [
+        f"asked: {ASKED}\nanswered: {SAID}\ncorrected: {WRONG}",
+        "From now on answer in German.",
+    ]
+    assert context.tokens <= 400
+    second.corrections.undo(second.corrections.select(standing=True)[0].id)
+    again = second.memory.build_context("What is the weather like?", 400)
+    assert [quote for quote in again.quotes if quote.part == "correction"] == []
+
+
 # ---- adding and forgetting -------------------------------------------------------------------------------------
 
 
