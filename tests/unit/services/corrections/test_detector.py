@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from services.corrections.detector import FeedbackDetector
+from services.corrections.detector import FeedbackDetector, is_standing
 from services.corrections.models import CorrectionKind
 
 DONE = "I have added the function to the parser, and all tests pass."
@@ -463,6 +466,64 @@ def test_in_the_middle_of_a_message_a_foreign_phrase_counts_a_tenth_less():
     assert confidence("Ich glaube, das ist falsch") == pytest.approx(0.75)
 
 
+# ---- many sentences ----------------------------------------------------------------------------------------------
+
+TURNS = {"done": DONE, "asked": QUESTION, "announced": ANNOUNCEMENT, "nothing": ""}
+
+
+def sentences():
+    """(language, label, turn before, message) of the file beside this one."""
+    head = ("", "", "")
+    for line in Path(__file__).with_name("sentences.txt").read_text(encoding="utf-8").splitlines():
+        if found := re.fullmatch(r"\[(\w+) (\w+) (\w+)\]", line):
+            head = found.groups()
+        elif line and not line.startswith("# "):
+            yield *head, line
+
+
+def found_kind(language, label, turn, message):
+    """What is found, so that it compares with a label: every kind but one's own slips is the answer's fault."""
+    found = kind(message, ["please do the thing"] if turn != "nothing" else [], answer=TURNS[turn])
+    return found if found in (None, "self_correction") or label in ("none", "self_correction") else label
+
+
+def test_of_many_corrections_nearly_all_are_found_and_of_lookalikes_hardly_any():
+    """Precision at least 0.97 at a recall of at least 0.95; in each language 0.9 and 0.9."""
+    counts = Counter()
+    for language, label, turn, message in sentences():
+        if label.endswith("instruction"):
+            continue
+        found = found_kind(language, label, turn, message)
+        for group in ("all", language):
+            counts[group, "corrections"] += label != "none"
+            counts[group, "right"] += label != "none" and found == label
+            counts[group, "found"] += found is not None
+            counts[group, "lookalikes"] += label == "none"
+    assert counts["all", "corrections"] >= 240
+    assert counts["all", "lookalikes"] >= 250
+    for group in ("all", "en", "ru", "es", "de", "fr", "zh", "ja"):
+        recall = counts[group, "right"] / counts[group, "corrections"]
+        precision = counts[group, "right"] / counts[group, "found"]
+        least = (0.95, 0.97) if group == "all" else (0.9, 0.9)
+        assert recall >= least[0], group
+        assert precision >= least[1], group
+
+
+def test_nine_in_ten_of_every_kind_are_found():
+    counts = Counter()
+    for language, label, turn, message in sentences():
+        counts[label, found_kind(language, label, turn, message) == label] += 1
+    for label in ("explicit_rejection", "alternative_request", "factual", "repetition", "self_correction"):
+        assert counts[label, True] >= 9 * counts[label, False], label
+
+
+@pytest.mark.parametrize("label", ["instruction", "no_instruction"])
+def test_what_holds_from_now_on_is_told_from_what_only_says_always(label):
+    said = [message for _, found, _, message in sentences() if found == label]
+    assert len(said) > 20
+    assert [message for message in said if is_standing(message) != (label == "instruction")] == []
+
+
 # ---- bounds ----------------------------------------------------------------------------------------------------
 
 
@@ -476,6 +537,19 @@ def test_a_message_of_any_length_takes_no_longer_than_a_page(piece):
         started = time.process_time()
         for _ in range(3):
             detector.detect(message, [message], answer=message)
+        return (time.process_time() - started) / 3
+
+    assert seconds(1_000_000) < 20 * seconds(10_000) + 0.02
+
+
+@pytest.mark.parametrize("piece", ["always ", "you ", "immer und ", "必ず", "siempre nunca ", "the the "])
+def test_an_instruction_of_any_length_takes_no_longer_than_a_page(piece):
+    def seconds(length):
+        message = piece * (length // len(piece))
+        started = time.process_time()
+        for _ in range(3):
+            is_standing(message)
+            detector.detect(message, answer=DONE)
         return (time.process_time() - started) / 3
 
     assert seconds(1_000_000) < 20 * seconds(10_000) + 0.02

@@ -71,6 +71,17 @@ def test_a_message_that_is_wrong_can_be_named(zeph, opened):
     assert "use one of self_correction" in zeph("corrections", "add", "x", "--kind", "odd").err
 
 
+def test_what_holds_from_now_on_is_marked_listed_and_recalled_whatever_is_asked(zeph):
+    zeph("corrections", "add", "never use feet")
+    zeph("corrections", "add", "use metres", "--standing")
+    zeph("corrections", "add", "always ask", "--once")
+    assert ", standing\n   use metres" in zeph("corrections", "list").out
+    listed = zeph("corrections", "list", "--standing", "--json").json
+    recalled = zeph("corrections", "recall", "the weather", "--json").json
+    assert [one["id"] for one in listed] == [one["id"] for one in recalled["standing"]] == [2, 1]
+    assert "never use feet" in zeph("corrections", "recall", "the weather").out
+
+
 def test_words_alone_are_said_to_be_so(zeph, monkeypatch):
     monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "none")
     zeph("corrections", "add", "use metres")
