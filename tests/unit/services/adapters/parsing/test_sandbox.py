@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -52,7 +53,10 @@ def run_child(body: str, *documents: bytes) -> list[tuple[dict[str, object], byt
         "child.main()\n"
     )
     command = [sys.executable, "-c", code, json.dumps(asdict(ParserLimits())), str(os.getpid())]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/") as process:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder) as process,
+    ):
         assert process.stdin
         assert process.stdout
         replies = []
