@@ -211,10 +211,10 @@ START = (
         r"|to the)\b|\W*$)",
         r"stop(?=\W*$|[,!] | (?:it|that|this|there|here|now|please)\b)",
         r"(?:can|could|will|would) you (?:please )?(?:not|stop|at least)",
-        r"(?:are|do|did|have|can) you (?:even|really|actually|not|ever)",
-        r"what (?:happened to|did you do|have you done|are you doing|is this mess|was that)",
-        r"where did (?:the|my|our|your|all|everything)|where (?:are|is) my",
-        r"(?:who (?:told|asked|said)|says who|since when|no ?(?:body|one) (?:asked|wanted|said|told))",
+        r"(?:are|do|did|have|can) you (?:even|not)",
+        r"what (?:happened to (?:my|our|the)|have you done|are you doing)",
+        r"where did (?:my|our|all|everything)",
+        r"(?:who (?:told|asked) you|says who|since when|no ?(?:body|one) (?:asked|wanted|said|told))",
         r"(?:wait|hold on|hang on|whoa|hey),? (?:why|you|that'?s (?:not|wrong)|that is not|(?:this|that|it) isn'?t"
         r"|it'?s not|i (?:said|asked|thought|didn'?t|don'?t|never)|what did|where did)",
     ),
@@ -236,13 +236,11 @@ START = (
         r"(?:now )?(?:i|we)(?:'m| am|'re| are)? (?:now |still |just |only |keep )?(?:get|got|getting|see|seeing|hit) [^.!?\n]{0,40}?"
         r"\b(?:errors?|exceptions?|warnings?|fail\w*|traceback|crash\w*|blank|empty|null|undefined|[45]\d\d|nothing)",
         r"why (?:is|are|does|do|was|were|has|have|did|would) (?:it|this|that|there|the|my|our|your|everything|nothing|all)"
-        r"\b[^?.!\n]{0,40}\b(?:still|not|no|again|twice|wrong|broken|missing|empty|gone|blank|only|suddenly|\w+n't)",
+        r"\b[^?.!\n]{0,40}\b(?:still|again|twice|wrong|broken|missing|empty|gone|blank|suddenly)",
         r"again (?:the|no|not|wrong|it|you|this|with|an?)",
-        r"why (?:is|are|do) there",
         r"where(?:'s| is| are) (?:the (?:rest|other|missing|second|last)|everything)",
         rf"{_POLITE}(?:put|bring|change|move|get|add|take) (?:[\w'-]+ ){{1,4}}back",
-        r"still (?!works?|good|fine|ok|okay|happy|love|here|thinking|learning|to do|alive|unsure|the best|not sure|open"
-        r"|possible|on|in|at|my|a)\w+",
+        r"still waiting",
     ),
     _cue(
         _REJECTION,
@@ -254,7 +252,11 @@ START = (
         r"you(?:'ve| have)? (?:only |just |even |also |accidentally |somehow |now |apparently )?(?:(?!(?:mentioned|suggested"
         r"|described|explained|recommended|asked|showed|listed|provided|need|helped|saved|nailed|deserved|proposed|answered"
         r"|offered|solved|fixed|seemed|succeed)\b)\w+ed|put|ran|did|made|used|left|lost|misspelt|cut|took|got|went|broke|hid)"
-        r"(?! (?:well|great|good|fine|a (?:good|great|nice)|it|me|my (?:day|life)|your best)\b)",
+        r"(?! (?:well|great|good|fine|a (?:good|great|nice)|it|me|my (?:day|life)|your best)\b)(?![^.!\n]*\?)",
+        r"i (?:don'?t|do not) think (?:that|this|it|you|we)",
+        r"(?:your|the) (?:(?:last|latest|previous|new) )?(?:edits?|changes?|commit|fix|patch|version|refactoring|update|migration"
+        r"|code|script|query|regex) (?:you \w+ )?(?:removed|removes|drops|dropped|deletes|deleted|breaks|broke|ignores|ignored"
+        r"|misses|missed|overwrites|overwrote|exits)",
         r"you(?:'re| are) (?!welcome|doing|going|being|coming|asking|kidding|joking)\w+ing",
         r"you (?:always|still|again|only|accidentally) \w+",
         rf"{_THAT}(?:'?s| is| are|'re| was| looks?| feels?| seems?| reads?| sounds?) {_QUITE}(?:incomplete|inconsistent|unreadable"
@@ -272,21 +274,21 @@ START = (
         _FACTUAL,
         Needs.ANSWER,
         0.72,
-        r"(?:should|is|does|did|was|are|have|has|would|were)n'?t (?:it|that|this|there|you|we|the|they|these)",
+        r"(?:should|is|was|are)n'?t (?:it|that|this|there|the|they|these)",
         r"the (?:correct|right|actual|real|proper|true) (?:[\w'-]+ ){1,3}(?:is|are|was|were|would be|should)",
         rf"(?:(?:{_THAT}|he|she|you)(?:'?s|'re| is| are| was| were)|{_THING}(?:is|are|was|were)) (?:not )?(?:actually|called|named|spell?ed|spelt"
         r"|pronounced|supposed to|meant to)",
-        rf"{_THAT}(?:'?s| is| was| were| are) (?:only|already|the (?:old|same|other|opposite|previous|reverse)|an? (?:different"
-        r"|old|other|typo|mistake)|from|in|on|before|after|last|yesterday)(?= )",
-        r"(?:we|(?:this|the|our) (?:project|repo|repository|codebase|app|team|company|file))(?:'re| are| is)? (?:on|use|uses"
-        r"|using|runs|requires?|only (?:supports?|uses?|has|have))(?= )(?![^.!\n]*\?)",
-        r"i(?:'m| am) (?:not (?:on|using|asking|talking|an?|the)|on (?!it|my|holiday|vacation)|using|asking (?:about|for)"
+        rf"{_THAT}(?:'?s| is| was| were| are) (?:only|the (?:old|same|other|opposite|previous|reverse)|an? (?:different|old|other"
+        r"|typo|mistake))(?= )",
+        r"(?:we|(?:this|the|our) (?:project|repo|repository|codebase|app|team|company|file))(?:'re| are| is)? (?:use|uses"
+        r"|using|only (?:supports?|uses?|has|have))(?= )(?![^.!\n]*\?)",
+        r"i(?:'m| am) (?:not (?:on|using|asking|talking)|asking (?:about|for)"
         r"|talking about|referring to)(?= )",
         r"there(?:'s| is| are| was| were) (?:only|still|already|nothing|too)",
-        r"(?:this|it)(?:'s| is) an? [\w.+#-]+ (?:project|repo|app|codebase|server|file|machine|library)",
-        r"i mean(?=[, ])(?!,? (?:it|that|yes|sure|ok)\b)",
-        r"but (?!(?:can|could|what about|how|first|before|now|thanks|also|let|should|when|is|are|do|does|would|will|where"
-        r"|who|which|may)\b)[\w']+",
+        r"(?:this|it)(?:'s| is) an? [\w.+#-]+ (?:project|repo|app|codebase)",
+        r"i mean (?:the|an?|not|in|from|your|my) \w+",
+        r"but (?:it|that|this|the|you|there|we|why|what i|not|still|now|i (?:said|asked|want|need|don'?t|didn'?t|thought))"
+        r"(?!'?s (?:ok|okay|fine)| (?:is|works) (?:ok|okay|fine))",
     ),
     _cue(
         _ALTERNATIVE,
@@ -296,7 +298,7 @@ START = (
         r"[^.!?,\n]{1,40}?\b(?:instead|rather than)",
         # Without such an object it is a taste that somebody tells of.
         r"i(?:'d| would) (?:rather|prefer) (?:you|it|that|this|if|not|have|to (?:have|keep|use)|plain)",
-        r"let'?s (?:not|go back|keep|stick|revert|undo|simplify|drop|step back|try (?:another|a different|something))",
+        r"let'?s (?:not|go back|keep|revert|undo|try (?:another|a different|something))",
         r"(?:why not|why (?:don'?t|can'?t) (?:we|you|it)) \w+",
         r"(?:try|think|look|check|start|count|read (?:it|that|this|(?:the|my) \w+)|do (?:it|this|that)|do) (?:again|over|harder"
         r"|better|properly|right|carefully|differently|once more|more carefully)",
@@ -309,33 +311,33 @@ START = (
         r"(?:maybe )?(?:an?|the|one|two|something|it|that|this|simply|just)\b[^.!?\n]{0,50} (?:would|might|could) be (?:better|nicer"
         r"|clearer|cleaner|simpler|easier|safer|enough)",
         r"(?:one|two|an?|half) (?:[\w-]+ ){1,3}(?:is|are|will be) (?:enough|sufficient|plenty)",
-        r"i(?:'d| would) like (?:it|this|that|them)(?= )|i(?: was|'?d| had)(?: been)? (?:hoping|hoped|expecting|thinking of|had in mind)",
+        r"i(?:'d| would) like (?:it|this|that|them) (?:in|as|with|without|to be)|i(?: was|'?d| had)(?: been)? (?:hoping|hoped|expecting|thinking of|had in mind)",
         r"(?:the|an?) (?:other|different|opposite) (?:way|one|file|folder|function|direction|side|branch|approach)",
+        r"(?:try|use|pick|choose|take|find) (?:an?other|a different|some other|something else)",
+        r"(?:use|call|name|say|write) [^.!?,\n]{1,30} not (?!only|just|yet)\w+",
         r"(?:give|show|find) me (?:an?other|a different|something else|an alternative)",
-        r"i (?:want|need|expect)(?:ed)? (?:it|this|that|them|these|those|a different|another|something|only|just"
+        r"i (?:want|need|expect)(?:ed)? (?:(?:it|this|that|them) (?:to|in|as|with|without|back|like)|a different|another"
         r"|the (?:old|other|original))",
-        rf"(?:{_THAT} )?should(?:'ve| have)? (?:be|been|have|say|return|show|look|use|go|read|come|start|end"
+        r"i (?:wanted|expected) (?:an?|the|only|just)",
+        rf"{_THAT} should(?:'ve| have)? (?:be|been|have|say|return|show|look|use|go|read|come|start|end"
         r"|contain|include|match|stay|only|also|actually|remain|print|point|not|never|still|live|sit)",
     ),
     _cue(
         _ALTERNATIVE,
         Needs.ANSWER,
         0.70,
-        r"(?:just|only|simply) (?:do|use|give|answer|show|fix|write|say|tell|make|keep|print|return|leave|put|list|change"
-        r"|remove|the|one|that|those|text|code|plain)",
+        r"(?:just|only|simply) (?:give|answer|show|say|tell|print|return|the|one|that|those|text|code|plain)",
         r"(?:(?:a (?:bit|little)|slightly|much|even|way|far) )?(?:shorter|longer|simpler|smaller|bigger|larger|slower|faster"
         r"|darker|lighter|brighter|softer|thinner|thicker|wider|narrower|tighter|higher|lower|cleaner|less \w+|fewer \w+"
-        r"|not (?:so|as) \w+|more (?!questions?|info|please|or|than|on|about|of|importantly|time|work)\w+)(?: \w+)?"
+        r"|not (?:so|as) \w+|more (?:formal|casual|concise|compact|readable|precise|specific))(?: \w+)?"
         r"(?= (?:please|and|but|then|too|now)\b|\W*$|[,.!])",
-        rf"{_POLITE}(?:change|put|move|rename|call|name|place) (?:it|that|this|them|these|those) (?!up|public|again|through|a day"
+        rf"{_POLITE}(?:put|call|move) (?:it|that|this|them) (?!up|public|again|through|a day"
         r"|on (?:github|the list))\w+",
         rf"{_POLITE}rewrite (?:it|that|this) (?:without|so|again|to be|more|less|shorter|properly)",
-        r"no need (?:for|to) (?!hurry|rush|apologi[sz]e|worry|thank)\w+",
         rf"{_POLITE}(?:redo|rephrase|reword|shorten|simplify|flip|invert|reverse) (?:it|that|this|them|these|those)",
         r"(?:it(?:'s| is|'d be| would be) |would be )?(?:better|nicer|cleaner|easier|simpler|safer|clearer) (?:to|if|as|with"
         r"|without|like|in)",
         r"(?:more|something) like (?!that)",
-        r"you (?:(?:need|have|ought) to|should|must) (?!see|try|know|watch|hear|meet|be proud|imagine|also|thank)\w+",
     ),
     _cue(
         _REPETITION,
@@ -346,7 +348,7 @@ START = (
         r"i(?:'ve| have)? (?:already |just |repeatedly |clearly |specifically |explicitly )*(?:told|asked) (?:you|for)",
         r"i (?:specifically|explicitly|clearly) \w+|i keep (?:telling|asking|saying|having to|repeating)",
         r"we (?:agreed|discussed|decided|said|talked about)|didn'?t (?:we|i) \w+|not again|how often",
-        r"answer (?:my|the) question|read (?:what i|my (?:question|message)|the (?:question|task|instructions|prompt|spec))",
+        r"answer (?:my|the) question|read (?:what i|my (?:question|message))",
     ),
 )
 
@@ -415,7 +417,7 @@ ANYWHERE = (
         r"(?:n't| not| no| nothing| still| fail\w*| (?:dies|died|crash\w*|hangs|exceptions?|traceback|errors?|breaks|broke))",
         r"i (?:did not|didn'?t|do not|don'?t|could not|couldn'?t|can'?t|cannot) (?:see|find|get)"
         r"(?! (?:why|how|what|it)\b)",
-        rf"(?:no longer (?:work|run|compile|show)\w*|used to work|worked before|{_CANNOT} (?:find|see|open|run) (?:it|the|any))",
+        rf"(?:no longer (?:work|run|compile|show|load|open|start|pass|build|appear|exist|render|connect)\w*|used to work|worked before|{_CANNOT} (?:find|see|open|run) (?:it|the|any))",
         r"(?<!what )(?<!which )(?:in|to|at|has|used|uses|is|with|got|from|into|of) the wrong \w+",
         r"(?<!you )should(?:n'?t| not) (?:be|have|need|do|use|show|go|change)",
         r"not (?:worth|useful|needed|necessary|helpful)",
