@@ -171,7 +171,9 @@ class ContextBuilder:
 
     def _found_facts(self, question: _Question, _degraded: dict[Part, str]) -> Iterator[Candidate]:
         for fact in self._graph.recall(question.query, namespace=question.namespace).facts:
-            yield _fact(fact)
+            # That two names stand together tells a model nothing that the text, quoted itself, does not.
+            if fact.stated:
+                yield _fact(fact)
 
     def _found_summaries(self, question: _Question, degraded: dict[Part, str]) -> Iterator[Candidate]:
         answer = self._summaries.search_summaries(
@@ -235,7 +237,7 @@ def _fact(found: GraphFact) -> Candidate:
     relation = " ".join(f"{found.entity_name} {found.relation} {found.target_name}".split())
     fact = " ".join(found.fact.split())
     text = relation if not fact or fact == relation else f"{relation}: {fact}"
-    marks = {"confidence": f"{found.confidence:.2f}"} | ({} if found.stated else {"stated": "no"})
+    marks = {"confidence": f"{found.confidence:.2f}"}
     source = Source(SourceKind.EDGE, found.edge_id)
     return Candidate(Part.FACT, source, text, found.score, found.valid_from, marks=marks)
 

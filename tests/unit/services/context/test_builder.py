@@ -7,6 +7,7 @@ import pytest
 
 from services import errors
 from services.documents.models import DocumentMetadata
+from services.graph.models import CO_OCCURRENCE
 from services.memory.transcript import import_transcript
 from tests.builders import FallibleStore, ScriptedEmbedder, ingest, work, write_files
 from tests.unit.services.context.injections import INJECTIONS
@@ -197,6 +198,13 @@ def test_a_part_that_raises_costs_nothing_but_itself(container, memory, monkeypa
     context = memory.build_context("winch")
     assert (context.degraded, context.reasons) == (("fact",), ("locked",))
     assert cited(context) == ["message:1"]
+
+
+def test_names_that_only_stand_together_take_no_room_from_the_text_itself(memory, container):
+    container.graph.add_fact("default", "Hanne", "repaired", "winch")
+    container.graph.add_fact("default", "Hanne", CO_OCCURRENCE, "dome")
+    (fact,) = memory.build_context("Hanne").quotes
+    assert fact.text.startswith("Hanne repaired winch")
 
 
 def test_a_names_line_break_does_not_make_a_second_fact(memory, container):
