@@ -63,7 +63,10 @@ _DOES_NOT = r"(?:do(?:es)?n'?t|do(?:es)? not|didn'?t|did not|won'?t|will not)"
 _IS_NOT = r"(?:isn'?t|is not|aren'?t|are not|wasn'?t|was not)"
 _THAT = r"(?:that|this|it|they|these|those)"
 # Such as "the last two rows ".
-_THING = r"(?:the|my|our|your|this|that|these|those|all|both|some|half)(?: of)?(?: [\w.'/-]+){1,3} "
+_THING = (
+    r"(?:the|my|our|your|this|that|these|those|all|both|some|half)(?: of)?"
+    r"(?: (?!(?:says?|said|thinks?|claims?|tells?|told|wants?|i|we|you|who|which)\b)[\w.'/-]+){1,3} "
+)
 _NOW = r"(?:(?:now|still|all|just|also|completely|totally|suddenly|always|immediately) ){0,2}"
 _QUITE = (
     r"(?:(?:still|just|a bit|a little|way|kind of|sort of|really|so|very|pretty|quite|totally|completely|rather|somewhat) )"
@@ -73,7 +76,7 @@ _POLITE = r"(?:please |just |now |also |(?:can|could) (?:you|we) (?:please )?|yo
 _CANNOT = r"(?:can'?t|cannot|can not|couldn'?t|could not)"
 _VERB = (
     r"(?:work|help|compile|run|load|build|pass|fix|solve|match|show|appear|exist|render|update|happen|come|look|do|have"
-    r"|return|include|contain|handle|seem|get|support|use|parse|print|fit|find|open|save|change|start|stop|add)"
+    r"|return|include|contain|handle|seem|get|support|use|parse|print|fit|find|open|save|change|start|stop|add|answer)"
 )
 
 # Said of oneself, wherever it stands.
@@ -132,7 +135,7 @@ START = (
         _REJECTION,
         Needs.NOTHING,
         0.85,
-        r"(?:wrong|incorrect|false|untrue|not true)(?=\s*[.,!:;]|\W*$| \w+\W*$)",
+        r"(?:wrong|incorrect|false|untrue|not true)(?=\s*[.,!:;]|\W*$| \w+(?:[,.!:;]|\W*$))",
         r"(?:bad|terrible|useless|broken|horrible|awful|poor) (?:answer|response|output|result|idea|job)",
     ),
     _cue(
@@ -224,7 +227,8 @@ START = (
         0.75,
         r"no (?:luck|dice|joy|change|difference|effect|output|results?|response|improvement|success|way)",
         r"(?:ugh+|argh+|sigh|yikes|jeez|bruh|oh (?:god|man|dear|come on))",
-        rf"(?:(?:{_THING}|they |everything |tests? |builds? |ci )(?:is|are|was|were|got|went|looks?|seems?|comes? out|ends? up)"
+        rf"(?:it |this |that |{_THING})(?:does|did|do) nothing",
+        rf"(?:now )?(?:(?:{_THING}|they |everything |tests? |builds? |ci )(?:is|are|was|were|got|went|looks?|seems?|comes? out|ends? up)"
         rf"|it'?s|it is|it got) {_NOW}(?:gone|blank|empty|broken|missing|red|failing|crashing|hanging|stuck|cut off|truncated"
         r"|garbled|duplicated|reversed|inverted|swapped|upside down|unreadable|invisible|lost|misaligned|slower|worse|undefined"
         r"|null|deleted|dead)",
@@ -343,7 +347,7 @@ START = (
         _REPETITION,
         Needs.ANSWER,
         0.75,
-        r"(?:once|yet) again|for the (?:last|final) time|(?:as|like) (?:i|we) (?:told|mentioned|wrote|explained|asked|requested"
+        r"as (?:already )?(?:mentioned|requested|discussed|agreed)|(?:once|yet) again|for the (?:last|final) time|(?:as|like) (?:i|we) (?:told|mentioned|wrote|explained|asked|requested"
         r"|specified|described|noted|stated)|per my",
         r"i(?:'ve| have)? (?:already |just |repeatedly |clearly |specifically |explicitly )*(?:told|asked) (?:you|for)",
         r"i (?:specifically|explicitly|clearly) \w+|i keep (?:telling|asking|saying|having to|repeating)",
@@ -420,7 +424,6 @@ ANYWHERE = (
         rf"(?:no longer (?:work|run|compile|show|load|open|start|pass|build|appear|exist|render|connect)\w*|used to work|worked before|{_CANNOT} (?:find|see|open|run) (?:it|the|any))",
         r"(?<!what )(?<!which )(?:in|to|at|has|used|uses|is|with|got|from|into|of) the wrong \w+",
         r"(?<!you )should(?:n'?t| not) (?:be|have|need|do|use|show|go|change)",
-        r"not (?:worth|useful|needed|necessary|helpful)",
         r"(?:undo|revert) (?:that|this|it|your changes)(?=\W*$|[,.!;]| please\W*$)",
         r"(?:put|change|move) (?:it|that|this|them) back|go back to the (?:previous|old|original|last)",
         r"leave [^.!?\n]{1,30} alone",
@@ -429,10 +432,11 @@ ANYWHERE = (
         _FACTUAL,
         Needs.ANSWER,
         0.72,
-        r"(?<!\bi )(?<!\bwe )[\w.+#-]+ do(?:es)?(?:n'?t| not) (?:have (?:an?|any|such)|support|exist|accept|allow|return|contain"
+        r"(?<=\w )(?<!\bi )(?<!\bwe )(?<!\bthey )do(?:es)?(?:n'?t| not) (?:have (?:an?|any|such)|support|exist|accept|allow|return|contain"
         r"|compile|provide|expose|handle|implement)",
     ),
     _cue(_REJECTION, Needs.ANSWER, 0.75, r"(?:we|i) (?:don'?t|do not) (?:want|use|do|need(?! (?:any|more)))"),
+    _cue(_REJECTION, Needs.TURN, 0.75, r"not (?:worth|useful|needed|necessary|helpful)"),
     # Of small talk as often as of an answer.
     _cue(_REJECTION, Needs.TURN, 0.60, r"(?:makes? no|(?:doesn'?t|does not) make (?:any )?) ?sense"),
     _cue(

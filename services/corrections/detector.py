@@ -55,7 +55,7 @@ _OPENING = 8
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 _QUOTED = re.compile(r'"[^"\n]*"|\u201c[^\u201d\n]*\u201d|`[^`\n]*`')
-_BLANKS = re.compile(r"[ \t]+")
+_BLANKS = re.compile(r"[ \t]{2,}|\t")
 _WORD = re.compile(r"\w+")
 _FILLER = re.compile(
     r"(?:(?:hm+|mm+k?|um+|uh+|er+|ah+|oh|ok(?:ay)?|k|well|so|hey|dude|man|bro|please|and|but|then|yeah|yes|yup|yep)"
@@ -201,9 +201,12 @@ def _signals(
     raw: str, text: str, words: list[str], state: _Answer, *, spoke_before: bool
 ) -> Iterator[FeedbackSignal]:
     """What the phrases of a message say after such an answer."""
+    cues = [*_english(text, words), *_other(text, words)]
+    if not cues:
+        return
     emphatic = _EMPHATIC.match(raw) is not None
     pleased = _PLEASED.match(text) is not None
-    for cue, certainty, place in (*_english(text, words), *_other(text, words)):
+    for cue, certainty, place in cues:
         confidence = min(certainty, _OPEN) if _lacks(cue, state, emphatic=emphatic) else certainty
         if _HEDGE.search(text, max(0, place - _HEDGE_REACH), place):
             confidence -= _HEDGED
