@@ -9,7 +9,7 @@ import sys
 import time
 from statistics import median, quantiles
 
-from services.corrections.detector import FeedbackDetector
+from services.corrections.detector import FeedbackDetector, is_standing
 
 _ANSWERS = ("", "I have added the function, and all tests pass.", "Two files are left. Shall I change both?")
 _MESSAGES = (
@@ -30,16 +30,20 @@ _BUDGET_MICROSECONDS = 50
 def main(rounds: int = 2_000) -> None:
     """Print microseconds for one message, and the time of long ones relative to 10 KB."""
     detector = FeedbackDetector()
-    times = []
+    times, standing = [], []
     for number in range(rounds):
         message, answer = _MESSAGES[number % len(_MESSAGES)], _ANSWERS[number % len(_ANSWERS)]
         started = time.perf_counter()
         detector.detect(message, (_MESSAGES[0], _MESSAGES[2]), answer=answer)
-        times.append(1e6 * (time.perf_counter() - started))
+        between = time.perf_counter()
+        is_standing(message)
+        times.append(1e6 * (between - started))
+        standing.append(1e6 * (time.perf_counter() - between))
     print(f"{rounds} messages, median length {median(map(len, _MESSAGES)):.0f} characters")
     print(
         f"p50 {median(times):.0f} us (budget {_BUDGET_MICROSECONDS}), p99 {quantiles(times, n=100)[98]:.0f} us"
     )
+    print(f"whether it holds from now on: p50 {median(standing):.0f} us")
     base = _seconds(detector, 10_000)
     for length in (100_000, 1_000_000):
         print(f"{length:>9} characters: {_seconds(detector, length) / base:.1f} times 10,000 characters")
