@@ -15,13 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from services.adapters import tables
 from services.bootstrap import Container
 from services.ids import content_hash
+
+T = TypeVar("T")
 
 # Taken out of the environment: the settings refuse variables of ours that they do not know.
 PROFILE = os.environ.pop("ZEPH_FAULT_PROFILE", "commit")
@@ -39,14 +41,12 @@ def amount(*, commit: int, nightly: int) -> int:
     return nightly if PROFILE == "nightly" else commit
 
 
-def sample(points: Sequence[int], *, commit: int) -> list[int]:
-    """The points to try: all of them nightly, else some, of three or more the first and the last among them."""
-    if PROFILE == "nightly" or len(points) <= commit:
-        return list(points)
-    dice = random.Random(SEED)
-    if commit < 3:
-        return dice.sample(points, commit)
-    return sorted([points[0], *dice.sample(points[1:-1], commit - 2), points[-1]])
+def sample(choices: Sequence[T], *, commit: int) -> list[T]:
+    """What to try: everything nightly, else so many, in their order."""
+    if PROFILE == "nightly" or len(choices) <= commit:
+        return list(choices)
+    chosen = random.Random(SEED).sample(range(len(choices)), commit)
+    return [choices[place] for place in sorted(chosen)]
 
 
 # ---- crashes -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from workers.job import REGISTRY
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
 
-POINTS = 4
+POINTS = 2
 
 
 def test_every_kind_of_job_has_a_scenario():
