@@ -1,4 +1,4 @@
-"""Which part of a text states facts: prose, not the code, logs and settings that stand in it. Pure."""
+"""Which part of a text states facts: prose, not the code, logs, settings and quotations from memory in it. Pure."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _PASTED = re.compile(
     )[^\n]*$""",
     re.MULTILINE | re.VERBOSE,
 )
+# What `build_context` quotes from memory: inside, no bracket of a tag is left as it is, so the first end is the end.
+_QUOTED = re.compile(r"<memory>\n.*?(?:^</memory>|\Z)", re.MULTILINE | re.DOTALL)
 _URL = re.compile(r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'）】」]+", re.IGNORECASE)
 
 
 def prose(text: str) -> str:
-    """The text without fenced and indented code, pasted lines and addresses; perhaps nothing is left."""
-    text = _FENCE.sub("\n", text.replace("\r\n", "\n").replace("\r", "\n"))
+    """The text without what memory told, code, pasted lines and addresses; perhaps nothing is left."""
+    text = _QUOTED.sub("\n", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _FENCE.sub("\n", text)
     text = _INDENTED.sub("\n\n", text.lstrip("\n"))
     text = _PASTED.sub("", text)
     return _URL.sub(" ", text).strip()

@@ -184,6 +184,22 @@ def test_code_is_not_sent_and_a_message_of_code_alone_asks_nobody(connected, ser
     assert readers(container) == ["llm:openai/m"] * 2
 
 
+def test_bug_24_what_a_context_quoted_is_not_read_again_out_of_the_prompt(connected, server):
+    """Graph bug 24: the agent's own recalled memory is extracted again and outranks the facts."""
+    container = connected(memory__graph__enabled=False)
+    container.memory.remember("assistant", "Perhaps Bob moved to Rome.", conversation="old")
+    context = container.memory.build_context("Where is Bob?").text
+    assert "Perhaps Bob moved to Rome." in context
+    ids = [
+        container.memory.remember("user", f"{context}\n\nWhere is Bob?", speaker="Ann"),
+        container.memory.remember("user", f"{context}\nIs he away?"),
+    ]
+    container.memory.spawn_graph_extraction(ids)
+    work(container)
+    assert len(server.requests) == 2
+    assert all("Where is Bob?" in prompt and "Perhaps" not in prompt for prompt in prompts(server))
+
+
 def test_four_earlier_messages_of_the_user_help_to_understand_one(connected, server):
     """Graph bug 22; tool results are no context."""
     container = connected(memory__graph__enabled=False)

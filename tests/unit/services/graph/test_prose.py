@@ -80,9 +80,26 @@ def test_a_cut_text_ends_between_two_words_and_never_inside_a_character():
     assert within("short", 100) == "short"
 
 
+def test_what_was_quoted_from_memory_goes_to_its_end():
+    """Graph bug 24: an agent's own recalled memory is extracted again."""
+    quoted = "<memory>\n<message id=1>Bob left.\n\n```\nI said so.</message>\n</memory>"
+    assert prose(f"{quoted}\n\nAnn lives in Rome.") == "Ann lives in Rome."
+    assert prose(f"Ann lives in Rome.\n{quoted}") == "Ann lives in Rome."
+    assert prose("<memory>\nBob left, and here the text was cut") == ""
+    assert prose("My <memory> of Bob\nis good.") == "My <memory> of Bob\nis good."
+
+
 @pytest.mark.parametrize(
     "text",
-    ["`" * 100_000, "```\n" * 20_000, "\n    x" * 20_000, "{" * 50_000, "a=" * 50_000, "[" * 50_000 + "\n"],
+    [
+        "<memory>\n" * 20_000,
+        "`" * 100_000,
+        "```\n" * 20_000,
+        "\n    x" * 20_000,
+        "{" * 50_000,
+        "a=" * 50_000,
+        "[" * 50_000 + "\n",
+    ],
 )
 def test_no_text_makes_it_slow(text):
     started = time.process_time()
