@@ -17,6 +17,7 @@
         |-- JobCancelled            somebody asked the job to stop
         |-- LeaseLost               another worker owns the job now       -> all effects are rolled back
         |-- SchemaError             the database is of another version
+        |-- UnknownVersion          ... or a job was enqueued by one whose payload this one cannot read
         `-- ModelRejected           a model refused the request for good
 
 Import the module, not the bare name: ``from services import errors``, then ``errors.MemoryError``.
@@ -99,6 +100,10 @@ class LeaseLost(PermanentError):
 
 class SchemaError(PermanentError):
     """The database has a schema that this version does not know."""
+
+
+class UnknownVersion(PermanentError):
+    """The payload of a job is of a shape that this version does not know."""
 
 
 class ModelRejected(PermanentError):

@@ -537,7 +537,7 @@ def _job(row: sa.Row[Any]) -> Job:
         kind=row.kind,
         queue=row.queue,
         dedupe_key=row.dedupe_key,
-        payload=json.loads(row.payload),
+        payload=_payload(row.payload),
         state=JobState(row.state),
         priority=row.priority,
         attempts=row.attempts,
@@ -555,6 +555,15 @@ def _job(row: sa.Row[Any]) -> Job:
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def _payload(text: str) -> dict[str, Any]:
+    """What the job was given; nothing where that is no object, so that the job can be claimed, shown and buried."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _depth(row: sa.Row[Any], now: int) -> QueueDepth:

@@ -239,7 +239,7 @@ class Corrections:
 
     def detect(self, run: JobRun) -> None:
         """Look whether a message corrects something, and store what it does: once, however often this runs."""
-        namespace, message_id = run.job.namespace, MessageId(int(run.payload["message_id"]))
+        namespace, message_id = run.job.namespace, MessageId(run.number("message_id"))
         with self._database.read() as unit:
             message = unit.messages.get(namespace, [message_id]).get(message_id)
             if message is None:

@@ -46,7 +46,7 @@ class CorrectionVectors:
         space = self._spaces.for_writing(COLLECTION)
         written = Written()
         if space is not None:
-            written = self._embed(space, run.job.namespace, int(run.payload["correction_id"]), run)
+            written = self._embed(space, run.job.namespace, run.number("correction_id"), run)
         with self._database.write(durable=False) as unit:
             run.finish(unit, written.outcome)
 

@@ -72,7 +72,7 @@ def batch_progress(database: DocumentDatabase, batch_id: int, namespace: str) ->
                 f"{batch_id} is no batch of namespace {namespace}: `zeph jobs list` shows them"
             )
         tallies = unit.jobs.tally(batch_id)
-        collection = str(batch.payload["collection"])
+        collection = str(batch.payload.get("collection", ""))
         waiting = unit.documents.chunks_without_vectors(namespace, collection)
     files = [row for row in tallies if row.kind == INGEST_FILE.name]
     outcomes: dict[str, int] = {}

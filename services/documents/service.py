@@ -32,7 +32,7 @@ from services.embedding.upkeep import VectorOwner
 from services.embedding.writing import VectorWriter, Written, removal_job
 from services.ids import content_hash
 from services.jobs.models import EMBED_DOCUMENT, INGEST_BATCH, INGEST_FILE, NewJob
-from services.jobs.run import JobRun
+from services.jobs.run import JobRun, is_text
 
 DEFAULT_COLLECTION = "zeph_documents"
 _FILES_PER_UNIT = 500
@@ -165,7 +165,7 @@ class IngestionPipeline:
 
     def run_batch(self, run: JobRun) -> None:
         """Walk the batch's folders, enqueue a job per file, record what is not readable, prune if asked."""
-        request = _request(run.payload)
+        request = _request(run)
         parent = run.job.id
         with self._database.read() as unit:
             known = unit.jobs.child_keys(parent, INGEST_FILE.name)
@@ -192,12 +192,12 @@ class IngestionPipeline:
 
     def ingest_file(self, run: JobRun) -> None:
         """Bring one file's stored version up to date; the outcome says what happened to it."""
-        payload = run.payload
-        path, source = Path(payload["path"]), payload["source"]
+        path = Path(run.text("path", encoding_errors="surrogateescape"))
+        source, collection, config = run.text("source"), run.text("collection"), _splitter(run)
         try:
             before = _signature(path)
             data = read_file(path, self._max_file_bytes)
-            version = self._read(run, data, path.name)
+            version = self._read(run.job.namespace, collection, source, config, data, path.name)
         except errors.DocumentError as error:
             status = Outcome.SKIPPED if error.reason in _SKIPPED_REASONS else Outcome.FAILED
             outcome = {"status": status, "source": source, "reason": error.reason, "message": str(error)}
@@ -210,13 +210,13 @@ class IngestionPipeline:
             if _signature(path) != before:
                 raise errors.TransientError(f"{source} changed while it was read", retry_after_seconds=0.5)
             outcome = self._store(unit, version, parent=run.job.parent_id) if version else _unchanged(source)
-            if payload.get("graph"):
+            if run.payload.get("graph"):
                 self._ask_for_graph(unit, run)
             run.finish(unit, outcome | {"source": source})
 
     def embed_document(self, run: JobRun) -> None:
         """Give every chunk of one document its vectors."""
-        document_id = int(run.payload["document_id"])
+        document_id = run.number("document_id")
         space = self._space(document_id)
         if space is None:
             with self._database.write(durable=False) as unit:
@@ -262,12 +262,12 @@ class IngestionPipeline:
             if len(chunks) < _CHUNKS_PER_CALL:
                 return written
 
-    def _read(self, run: JobRun, data: bytes, name: str) -> DocumentVersion | None:
+    def _read(
+        self, namespace: str, collection: str, source: str, config: SplitterConfig, data: bytes, name: str
+    ) -> DocumentVersion | None:
         """The new version, or None when the stored one is of the same bytes, cut the same way and embedded."""
-        payload = run.payload
-        config = SplitterConfig(**payload["splitter"])
         with self._database.read() as unit:
-            stored = unit.documents.find(run.job.namespace, payload["collection"], payload["source"])
+            stored = unit.documents.find(namespace, collection, source)
         same = (
             stored is not None
             and stored.content_hash == content_hash(data)
@@ -279,10 +279,8 @@ class IngestionPipeline:
             and (self._spaces.embedder is None or stored.embedded == stored.chunks)
         ):
             return None
-        document = self._parser.parse(data, source=payload["source"], name=name)
-        return self._version(
-            document, data, config, collection=payload["collection"], namespace=run.job.namespace
-        )
+        document = self._parser.parse(data, source=source, name=name)
+        return self._version(document, data, config, collection=collection, namespace=namespace)
 
     def _version(
         self, document: Document, data: bytes, config: SplitterConfig, *, collection: str, namespace: str
@@ -353,12 +351,28 @@ def _check_collection(name: str) -> None:
         raise errors.InputError(f"collection {name} is not for documents: choose another name")
 
 
-def _request(payload: Any) -> IngestRequest:
-    values = dict(payload) | {
-        "paths": tuple(payload["paths"]),
-        "splitter": SplitterConfig(**payload["splitter"]),
-    }
-    return IngestRequest(**values)
+def _request(run: JobRun) -> IngestRequest:
+    paths = run.payload.get("paths")
+    if not isinstance(paths, list) or not all(is_text(path, "surrogateescape") for path in paths):
+        raise run.unreadable("paths")
+    return IngestRequest(
+        tuple(paths),
+        run.text("collection"),
+        run.text("namespace"),
+        _splitter(run),
+        prune=run.payload.get("prune") is True,
+        graph=run.payload.get("graph") is True,
+    )
+
+
+def _splitter(run: JobRun) -> SplitterConfig:
+    fields = run.payload.get("splitter")
+    if not isinstance(fields, dict) or not all(isinstance(value, int) for value in fields.values()):
+        raise run.unreadable("splitter")
+    try:
+        return SplitterConfig(**fields)
+    except (TypeError, errors.InputError) as error:
+        raise run.unreadable("splitter") from error
 
 
 def _key(source: str, parent: int) -> str:

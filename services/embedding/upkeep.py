@@ -100,7 +100,7 @@ class VectorUpkeep:
 
     def reembed(self, run: JobRun) -> None:
         """Fill a new collection for the configured embedder while the old one answers, then switch."""
-        name = run.payload["name"]
+        name = run.text("name")
         owner = self._owner(name)
         space = self._spaces.building(name)
         physical = space.collection.physical

@@ -195,13 +195,11 @@ class Communities:
 
     def sweep(self, run: JobRun) -> None:
         """Refresh the namespace that the job names, or all whose graph has changed since their last refresh."""
-        namespace = run.payload.get("namespace")
+        namespace = run.text("namespace") if "namespace" in run.payload else None
         with self._database.read() as unit:
             rows = unit.communities
             wanted = (
-                [str(namespace)]
-                if namespace
-                else [one for one in rows.namespaces() if _is_stale(rows.stats(one))]
+                [namespace] if namespace else [one for one in rows.namespaces() if _is_stale(rows.stats(one))]
             )
         done = Counter[str]()
         for one in wanted:

@@ -83,9 +83,9 @@ class GraphEviction:
 
     def sweep(self, run: JobRun) -> None:
         """The job: evict in the namespace of its payload, or in every one."""
-        only = run.payload.get("namespace")
+        only = run.text("namespace") if "namespace" in run.payload else None
         with self._database.read() as unit:
-            namespaces = unit.graph.namespaces() if only is None else [str(only)]
+            namespaces = unit.graph.namespaces() if only is None else [only]
         report = GraphEvictionReport()
         for namespace in namespaces:
             report += self.evict(namespace, checkpoint=run.checkpoint)

@@ -170,11 +170,15 @@ class GraphExtraction:
 
     def extract(self, run: JobRun) -> None:
         """Read the job's texts. One that spoils the call for itself alone gets a job of its own, to be retried alone."""
-        namespace, replacing = run.job.namespace, run.payload.get("replacing")
-        kind = next(kind for kind in TextKind if kind in run.payload)
+        namespace, replacing = (
+            run.job.namespace,
+            run.text("replacing") if "replacing" in run.payload else None,
+        )
+        kind = TextKind.CHUNKS if TextKind.CHUNKS in run.payload else TextKind.MESSAGES
+        text_ids = run.numbers(kind)
         with self._database.read() as unit:
-            readings = unit.texts.unread(kind, namespace, run.payload[kind], replacing=replacing)
-        alone = len(run.payload[kind]) == 1
+            readings = unit.texts.unread(kind, namespace, text_ids, replacing=replacing)
+        alone = len(text_ids) == 1
         counts: Counter[str] = Counter()
         apart: list[int] = []
         for reading in readings:
@@ -194,9 +198,9 @@ class GraphExtraction:
 
     def backfill(self, run: JobRun) -> None:
         """Enqueue a job for every 50 texts that nobody has read, oldest first; done when they are."""
-        namespace, limit = run.job.namespace, run.payload["limit"]
-        replacing = self._replacing(replace_local=run.payload["replace_local"])
-        left = limit if limit is not None else 2**63
+        namespace = run.job.namespace
+        left = 2**63 if run.payload.get("limit") is None else run.number("limit")
+        replacing = self._replacing(replace_local=run.payload.get("replace_local") is True)
         for kind in TextKind:
             after = 0
             while left > 0:

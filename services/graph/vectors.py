@@ -57,7 +57,7 @@ class EntityVectors:
 
     def embed_block(self, run: JobRun) -> None:
         """Give every entity of the job's block its vectors."""
-        namespace, block = run.job.namespace, int(run.payload["block"])
+        namespace, block = run.job.namespace, run.number("block")
         space = self._spaces.for_writing(COLLECTION)
         written = Written()
         while True:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
+from services import errors
 from services.jobs.models import Job
 from services.jobs.store import JobUnit
 from services.ports import Clock
+
+# No id is larger, nor any product of an id that the database is asked for.
+_LARGEST = 2**48
 
 
 class WorkerStopping(Exception):
@@ -29,6 +33,36 @@ class JobRun:
     def payload(self) -> Mapping[str, Any]:
         """What the job was given."""
         return self.job.payload
+
+    def number(self, name: str) -> int:
+        """A field that is a whole number, 0 or more. Raises UnknownVersion."""
+        return self._whole(name, self.job.payload.get(name))
+
+    def numbers(self, name: str) -> list[int]:
+        """A field that is a list of whole numbers, 0 or more. Raises UnknownVersion."""
+        value = self.job.payload.get(name)
+        if not isinstance(value, list):
+            raise self.unreadable(name)
+        return [self._whole(name, each) for each in value]
+
+    def text(self, name: str, *, encoding_errors: Literal["strict", "surrogateescape"] = "strict") -> str:
+        """A field that is a text; paths are to be read with "surrogateescape". Raises UnknownVersion."""
+        value = self.job.payload.get(name)
+        if not is_text(value, encoding_errors):
+            raise self.unreadable(name)
+        return str(value)
+
+    def unreadable(self, name: str) -> errors.UnknownVersion:
+        """The error of a payload in which this field is missing or of another kind than it should be."""
+        return errors.UnknownVersion(
+            f"the payload of this {self.job.kind} job has no usable {name!r}: another version of zeph-memory enqueued "
+            "it. Retry it with that version, or remove it with `zeph jobs purge`"
+        )
+
+    def _whole(self, name: str, value: object) -> int:
+        if type(value) is not int or not 0 <= value <= _LARGEST:
+            raise self.unreadable(name)
+        return value
 
     def checkpoint(self) -> None:
         """Call between items: raises JobCancelled, LeaseLost or WorkerStopping when this run must end here."""
@@ -51,3 +85,14 @@ class JobRun:
         """Make the next checkpoint raise; called by the heartbeat and at shutdown."""
         with self._lock:
             self._stop = reason
+
+
+def is_text(value: object, encoding_errors: str = "strict") -> bool:
+    """Whether this is text that a database or, with "surrogateescape", a file system can be asked for."""
+    if not isinstance(value, str) or "\x00" in value:
+        return False
+    try:
+        value.encode("utf-8", encoding_errors)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -115,8 +115,8 @@ class Summarizer:
 
     def summarize(self, run: JobRun) -> None:
         """Write the next summary of a conversation, with its facts; nothing when it has no more messages than `limit`."""
-        namespace, limit = run.job.namespace, int(run.payload["limit"])
-        conversation_id = ConversationId(int(run.payload["conversation_id"]))
+        namespace, limit = run.job.namespace, run.number("limit")
+        conversation_id = ConversationId(run.number("conversation_id"))
         with self._database.read() as unit:
             cursor = unit.summaries.cursor(namespace, conversation_id)
             total = unit.messages.count(namespace, conversation_id)

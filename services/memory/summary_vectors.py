@@ -66,7 +66,7 @@ class SummaryVectors:
 
     def embed(self, run: JobRun) -> None:
         """Give a summary and its facts their vectors."""
-        summary_id = int(run.payload["summary_id"])
+        summary_id = run.number("summary_id")
         written = Written()
         for name, embed in ((SUMMARY_COLLECTION, self._summaries), (FACT_COLLECTION, self._facts)):
             space = self._spaces.for_writing(name)

@@ -39,7 +39,7 @@ class MessageVectors:
 
     def embed_block(self, run: JobRun) -> None:
         """Give every message of the job's block its vectors; a message that the model refuses is counted and passed."""
-        namespace, block = run.job.namespace, int(run.payload["block"])
+        namespace, block = run.job.namespace, run.number("block")
         space = self._spaces.for_writing(COLLECTION)
         written = Written()
         while True:

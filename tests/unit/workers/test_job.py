@@ -6,7 +6,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from services import errors
-from services.jobs.models import JobKind, JobState, NewJob, Queue
+from services.jobs.models import EMBED_MESSAGES, JobKind, JobState, NewJob, Queue
 from services.jobs.run import WorkerStopping
 from tests.builders import enqueue, job
 from workers import job as jobs
@@ -41,6 +41,19 @@ def accept(container, count=1):
 def test_a_handler_that_returns_makes_its_job_done(container, handler):
     handler(lambda _container, _run: None)
     assert run(container, *accept(container)).state is JobState.DONE
+
+
+@pytest.mark.parametrize(
+    "payload", ["{}", '{"block": "7"}', '{"block": -1}', '{"block": 1e99}', "[]", "{", ""]
+)
+def test_a_payload_of_another_version_is_a_dead_letter_that_says_so_at_the_first_attempt(container, payload):
+    (job_id,) = enqueue(container, NewJob(EMBED_MESSAGES, {"block": 7}))
+    with container.sqlite.write() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET payload = ?", (payload,))
+    Runner(container).run_next([Queue.EMBEDDING])
+    found = job(container, job_id)
+    assert (found.state, found.error_type, found.attempts) == (JobState.DEAD, "UnknownVersion", 1)
+    assert "memory.embed_messages job has no usable 'block': another version" in found.error_message
 
 
 def test_a_handler_that_finished_the_job_itself_keeps_its_outcome(container, handler):
