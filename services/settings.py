@@ -268,7 +268,7 @@ class GraphSettings(Section):
         default=2, ge=1, le=10, description="Steps that recall walks from an entity of the query."
     )
     recall_limit: int = Field(default=10, ge=1, le=1_000, description="Facts that one recall returns.")
-    extraction_timeout_secs: int = Field(default=15, ge=1, le=3_600, description="Time for one extraction.")
+    extraction_timeout_secs: int = Field(default=15, ge=1, le=600, description="Time for one extraction.")
     typed_relations: bool = Field(
         default=False,
         description="Without a language model, read relations from sentences such as: Ann works at Acme.",

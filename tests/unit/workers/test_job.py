@@ -6,8 +6,9 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from services import errors
-from services.jobs.models import EMBED_MESSAGES, JobKind, JobState, NewJob, Queue
+from services.jobs.models import EMBED_MESSAGES, EXTRACT_GRAPH, JobKind, JobState, NewJob, Queue
 from services.jobs.run import WorkerStopping
+from services.settings import GraphSettings
 from tests.builders import enqueue, job
 from workers import job as jobs
 from workers.job import Runner
@@ -237,6 +238,16 @@ def test_every_kind_of_the_ledger_has_a_handler_whose_limits_leave_time_to_end()
     assert kinds <= set(jobs.REGISTRY)
     for spec in jobs.REGISTRY.values():
         assert spec.soft_limit_seconds < spec.hard_limit_seconds
+
+
+def test_the_longest_extraction_that_can_be_set_ends_before_its_job():
+    """Graph bug 23: an inner budget larger than the outer one. Each of three questions about names may take as long."""
+    (longest,) = (
+        limit.le
+        for limit in GraphSettings.model_fields["extraction_timeout_secs"].metadata
+        if hasattr(limit, "le")
+    )
+    assert 4 * longest < jobs.REGISTRY[EXTRACT_GRAPH.name].soft_limit_seconds
 
 
 def test_worker_stopping_is_no_error_that_a_handler_would_swallow_as_ours():

@@ -1,6 +1,7 @@
 """Communities in the database: kept in step, described, assigned."""
 
 import json
+import threading
 
 import pytest
 
@@ -313,6 +314,46 @@ def test_the_kept_reply_goes_when_its_text_is_stored(container):
     groups(container, "a")
     communities(container, ScriptedModel()).refresh(NS)
     assert rows(container, "SELECT count(*) FROM model_replies") == [(0,)]
+
+
+@pytest.fixture
+def described(build):
+    """Refresh four pairs with a model on loopback; what it was asked, by how many at once, and what was stored."""
+
+    def run(**graph):
+        together = threading.Barrier(graph.get("community_summary_concurrency", 1))
+        with FakeOpenAi() as running:
+
+            def answer(_request):
+                together.wait(timeout=20)
+                return "They know one another."
+
+            running.chat = answer
+            settings = {f"memory__graph__{key}": value for key, value in graph.items()}
+            container = build(
+                llm__provider="openai", llm__base_url=running.base_url, llm__model="m", **settings
+            )
+            know(container, *((f"Left {number}", f"Right {number}") for number in range(4)))
+            container.communities.refresh(NS)
+            asked = [
+                "".join(one["content"] for one in request.body["messages"]) for request in running.requests
+            ]
+            return asked, [one.summary for one in container.communities.listed(namespace=NS)]
+
+    return run
+
+
+def test_as_many_communities_are_described_at_once_as_the_settings_say(described):
+    """Graph bug 1: what is parsed is used. Four questions wait for one another, or nobody would answer."""
+    asked, summaries = described(community_summary_concurrency=4)
+    assert (len(asked), set(summaries)) == (4, {"They know one another."})
+
+
+def test_the_size_of_the_question_for_a_summary_is_a_setting(described):
+    """Graph bug 1: what is parsed is used."""
+    asked, summaries = described(community_summary_max_prompt_bytes=0)
+    assert asked == []
+    assert all(summary.startswith("Left") for summary in summaries)
 
 
 def test_communities_are_described_by_the_configured_model(build):

@@ -241,6 +241,31 @@ def test_activation_is_a_matter_of_settings(build):
     assert {fact.entity_name for fact in short.facts} == {"Start"}
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("decay_lambda", 0.5),
+        ("max_hops", 1),
+        ("activation_threshold", 0.4),
+        ("inhibition_threshold", 0.2),
+        ("max_activated_nodes", 2),
+    ],
+)
+def test_every_setting_of_activation_matters(build, tmp_path, key, value):
+    """Graph bug 1: what is parsed is used."""
+    scores = []
+    for changed in ({}, {f"memory__graph__spreading_activation__{key}": value}):
+        container = build(
+            tmp_path / f"data{len(scores)}", memory__graph__spreading_activation__enabled=True, **changed
+        )
+        for middle in ("North", "South"):
+            know(container, "Start", "leads", middle, confidence=0.6)
+            know(container, middle, "leads", "Meeting", confidence=0.6)
+        know(container, "Meeting", "leads", "End", confidence=0.9)
+        scores.append([(fact.target_name, round(fact.score, 6)) for fact in ask(container, "Start").facts])
+    assert scores[0] != scores[1]
+
+
 def test_a_path_between_two_entities_is_told_in_order(container):
     know(container, "Alice", "works_at", "Acme")
     know(container, "Bob", "founded", "Acme")

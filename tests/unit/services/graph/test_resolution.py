@@ -174,6 +174,31 @@ def test_bug_27_variants_are_not_merged_however_alike(world):
     assert names(container) == {"GPT-3", "GPT-4"}
 
 
+def test_bug_34_two_ends_that_mean_the_same_make_no_fact_of_a_thing_with_itself(world):
+    """Graph bug 34: both ends near each other in vector space, the destination was resolved to the source."""
+    container = world(ibm=0, **{"big blue": 0, "blue giant": 10})
+    store(container, "IBM")
+    both = found("Big Blue|acquired|Blue Giant", "IBM|owns|Big Blue", "Blue Giant|makes|Chips", kind=TOOL)
+    stored = container.graph.store(NS, both, message(container))
+    work(container)
+
+    assert stored.skipped == (("self_loops", 2),)
+    assert facts(container, "IBM") == ["IBM makes Chips"]
+    assert rows(container, "SELECT id FROM graph_edges WHERE source_entity_id = target_entity_id") == []
+
+
+def test_bug_34_two_ends_that_turn_out_to_be_one_lose_the_fact_between_them(world):
+    """Graph bug 34: neither could be found when they came in; their merge retires what would be a self-loop."""
+    container = world(ibm=0, **{"big blue": 0})
+    container.graph.store(
+        NS, found("IBM|acquired|Big Blue", "IBM|makes|Chips", kind=TOOL), message(container)
+    )
+    work(container)
+
+    assert facts(container, "Big Blue") == ["IBM makes Chips"]
+    assert rows(container, "SELECT id FROM graph_edges WHERE source_entity_id = target_entity_id") == []
+
+
 def test_bug_31_a_vector_of_a_deleted_entity_names_nobody(world):
     """Graph bugs 31 and 49: a stale point leads to the id of a deleted entity, or a point has no id."""
     container = world(ibm=0, **{"big blue": 0})

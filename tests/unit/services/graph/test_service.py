@@ -234,6 +234,20 @@ def test_bug_5_what_replaces_a_fact_keeps_the_old_one_as_history(container):
     }
 
 
+def test_bug_5_a_crash_between_retiring_and_storing_leaves_the_old_fact_in_force(container):
+    """Graph bug 5: retired in one transaction and replaced in another, a fact was lost when the second one failed."""
+    store(container, "Ann|works_at|Acme")
+    with container.sqlite.write() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full BEFORE INSERT ON graph_edges BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+    with pytest.raises(Exception, match="full"):
+        store(container, "Ann|works_at|Initech", at=THEN + DAY)
+
+    (record,) = container.graph.history(NS, "Ann")
+    assert (line(record), record.edge.active, record.replaced_by) == ("Ann works_at Acme", True, None)
+
+
 def test_graph_01_a_new_fact_ends_nothing_but_what_it_contradicts(container):
     """Case graph-01, graph bug 35: a new fact retires unrelated ones."""
     store(container, "Ann|works_at|Acme", at=THEN)
@@ -541,6 +555,30 @@ def test_bug_44_no_namespace_sees_or_changes_another_one(container):
         with pytest.raises(errors.NotFound):
             refused()
     assert facts(container, "Ann") == ["Ann knows Bob"]
+
+
+def test_bug_8_one_store_serves_many_namespaces_at_the_same_moment(build):
+    """Graph bug 8: a client that is re-pointed per tenant while others use it writes into the wrong graph."""
+    container = build(real_time=True)
+    tenants = ("one", "two", "three")
+    barrier = threading.Barrier(len(tenants))
+    sources = {tenant: [message(container, namespace=tenant) for _ in range(10)] for tenant in tenants}
+    seen: list[tuple[str, str]] = []
+
+    def work(tenant):
+        for number, source in enumerate(sources[tenant]):
+            barrier.wait()
+            container.graph.store(tenant, found(f"Ann|knows|{tenant.title()} {number}"), source)
+            seen.extend((tenant, each.target) for each in container.graph.facts(tenant, "Ann"))
+
+    threads = [threading.Thread(target=work, args=(tenant,)) for tenant in tenants]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {(tenant, name.split()[0].lower()) for tenant, name in seen} == {(each, each) for each in tenants}
+    assert [len(container.graph.facts(tenant, "Ann")) for tenant in tenants] == [10, 10, 10]
 
 
 # ---- at once -------------------------------------------------------------------------------------------------------

@@ -46,6 +46,27 @@ def test_the_rules_choose_the_route(query, expected):
     assert route(query).route is expected
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "what is user's opinion on neovim",
+        "show the relationship between Alice and Bob",
+        "how is Rust related to this project",
+        "how does this relates to the config",
+        "what do I know about neovim",
+        "WHAT IS THE CONNECTION BETWEEN a/b and c::d",
+        "who thinks about it",
+        "preference for tabs",
+    ],
+)
+def test_a_question_of_relations_is_the_graphs_whatever_else_it_looks_like(query):
+    assert route(query).route is MemoryRoute.GRAPH
+
+
+def test_a_word_that_only_contains_relate_is_no_question_of_relations():
+    assert route("translate this code to Python").route is MemoryRoute.HYBRID
+
+
 @pytest.mark.parametrize("word", ["before", "after", "since", "during", "earlier", "recently", "Chicago"])
 def test_b_05_words_that_order_events_and_parts_of_words_are_not_temporal(word):
     found = route(f"plans for {word} lunch")
