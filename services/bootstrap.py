@@ -456,7 +456,7 @@ class Container:
             self.summaries,
             self.documents,
             self.corrections,
-            self.graph_recall,
+            self.graph_recall if memory.graph.enabled else None,
             config,
         )
 

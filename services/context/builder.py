@@ -96,7 +96,7 @@ class ContextBuilder:
         summaries: SummarySearch,
         documents: DocumentSearch,
         corrections: CorrectionRecall,
-        graph: FactRecall,
+        graph: FactRecall | None,
         config: ContextConfig,
     ) -> None:
         self._counter = counter
@@ -119,7 +119,7 @@ class ContextBuilder:
     ) -> BuiltContext:
         """Quotations that matter for the query, in at most `token_budget` tokens (that of the configuration by default).
 
-        Corrections, facts of the graph, summaries of other conversations than `conversation`, passages of documents
+        Corrections, facts of the graph where it is enabled, summaries of other conversations than `conversation`, passages of documents
         (as `rag_enabled` says, unless `documents` does) and messages, without those that are `known`. The same memory
         gives the same context. Raises InputError for a negative budget.
         """
@@ -170,6 +170,8 @@ class ContextBuilder:
             yield _correction(standing, 0.0)
 
     def _found_facts(self, question: _Question, _degraded: dict[Part, str]) -> Iterator[Candidate]:
+        if self._graph is None:
+            return
         for fact in self._graph.recall(question.query, namespace=question.namespace).facts:
             # That two names stand together tells a model nothing that the text, quoted itself, does not.
             if fact.stated:

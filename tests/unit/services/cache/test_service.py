@@ -160,6 +160,16 @@ def test_the_oldest_go_when_they_are_too_large_together(made, container):
     assert cache.stats().size_bytes == 20
 
 
+def test_the_sizes_are_those_of_the_settings(build):
+    cache = build(llm__response_cache_max_answer_bytes=1_024).response_cache
+    assert not cache.put(asked(), "x" * 1_025)
+    few = build(llm__response_cache_max_entries=2)
+    for text in "abc":
+        few.response_cache.put(asked(text), text)
+        few.clock.advance(1)
+    assert [few.response_cache.get(asked(text)) is not None for text in "abc"] == [False, True, True]
+
+
 def test_eviction_removes_what_has_expired_and_keeps_the_rest(cache, container):
     cache.put(asked("old"), "old", ttl_seconds=10)
     cache.put(asked("due"), "due", ttl_seconds=20, namespace="other")
@@ -533,6 +543,16 @@ def test_the_settings_turn_it_on(build):
     cache = build(llm__semantic_cache_enabled=True, llm__semantic_cache_threshold=0.9).response_cache
     cache.put(asked(QUESTION), "18 minutes")
     assert cache.get(asked(ALIKE)).text == "18 minutes"
+
+
+@pytest.mark.parametrize("changed", [{"threshold": 1.0}, {"max_candidates": 1}])
+def test_how_alike_and_how_many_are_compared_are_settings(build, changed):
+    settings = {"enabled": True, "threshold": 0.9, "max_candidates": 10, **changed}
+    cache = build(**{f"llm__semantic_cache_{key}": value for key, value in settings.items()}).response_cache
+    for text in (QUESTION, "something else altogether"):
+        cache.put(asked(text), text)
+    assert cache.get(asked(ALIKE)) is None
+    assert cache.get(asked(QUESTION)).text == QUESTION
 
 
 def test_a_similar_question_is_not_answered_in_another_setting(semantic):

@@ -387,6 +387,27 @@ def test_the_best_come_first_and_no_more_than_the_limit(build):
     assert len(container.corrections.recall("how long is the pier", limit=-1).hits) == 1
 
 
+def test_how_many_come_is_a_setting(build):
+    container = build(
+        memory__corrections__correction_recall_limit=2, memory__corrections__correction_min_similarity=0.0
+    )
+    for number in range(4):
+        container.corrections.add(f"say pier {number}", request="how long is the pier")
+    work(container)
+    assert len(container.corrections.recall("how long is the pier").hits) == 2
+
+
+def test_a_vector_without_its_row_is_no_correction(container):
+    """The row says what a correction is; a vector that outlived it leads nowhere."""
+    for text in ("use metres", "use feet"):
+        container.corrections.add(text, request="how long is the pier")
+    work(container)
+    with container.sqlite.write() as connection:
+        connection.exec_driver_sql("DELETE FROM zeph_corrections WHERE correction_text = 'use metres'")
+    hits = container.corrections.recall("how long is the pier").hits
+    assert {hit.correction.correction_text for hit in hits} == {"use feet"}
+
+
 def test_a_blank_query_recalls_nothing(container, corrections):
     corrections.add("use metres")
     assert corrections.recall(" \n").hits == ()
@@ -652,8 +673,9 @@ def test_reembedding_moves_corrections_to_another_model(build):
 UNSURE = "well, that makes no sense"
 
 
-def judged(build, *replies):
+def judged(build, *replies, **settings):
     container = build(
+        **settings,
         memory__corrections__correction_judge=True,
         llm__provider="openai",
         llm__base_url="http://127.0.0.1:1/v1",
@@ -685,6 +707,16 @@ def test_a_judge_can_say_that_it_is_none(build, reply):
     container = judged(build, reply)
     talk(container, ASKED, SAID, UNSURE)
     assert container.corrections.select() == []
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_how_often_the_judge_is_asked_is_a_setting(build, calls):
+    verdict = '{"kind": "explicit_rejection", "confidence": 0.9}'
+    container = judged(build, *[verdict] * 3, memory__corrections__correction_judge_calls_per_minute=calls)
+    for number in range(3):
+        talk(container, ASKED, SAID, UNSURE, conversation=f"c{number}")
+    assert len(container.language_model.requests) == calls
+    assert len(container.corrections.select()) == calls
 
 
 def test_the_judge_is_not_asked_where_words_suffice_or_nothing_points_to_a_correction(build):
