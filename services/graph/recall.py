@@ -20,7 +20,7 @@ from services.graph.ranking import Activation, Scored, best, by_activation, by_d
 from services.graph.seeds import Seed
 from services.graph.store import GraphRows
 from services.graph.traversal import MAX_LINKS, MAX_NODES, Link, shortest_path, walk
-from services.graph.vectors import COLLECTION
+from services.graph.vectors import COLLECTION, entities_near
 from services.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -190,8 +190,7 @@ class GraphRecall:
         except (errors.TransientError, errors.DimensionMismatch, errors.ModelRejected) as error:
             log.warning("graph_recall_without_vectors reason=%s", type(error).__name__)
             return []
-        near = [int(hit.payload["entity_id"]) for hit in hits if hit.score >= _NEAR_ENOUGH]
-        return seeds.ranked({seeds.MEANING: list(dict.fromkeys(near))})
+        return seeds.ranked({seeds.MEANING: list(entities_near(hits, _NEAR_ENOUGH))})
 
     def path(
         self, start: Entity, goal: Entity, *, namespace: str, as_of: AsOf | None = None

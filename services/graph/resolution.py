@@ -17,7 +17,7 @@ from services.embedding.spaces import Space, VectorSpaces
 from services.graph.models import Entity, EntityType
 from services.graph.names import may_merge
 from services.graph.store import GraphDatabase, Match, entity_text
-from services.graph.vectors import COLLECTION
+from services.graph.vectors import COLLECTION, NEIGHBOURS, entities_near
 from services.language.parsing import parse_object, unusable
 from services.language.prompts import delimited, escaped
 from services.language.recorded import RecordedModel
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# More than are looked at: vectors of merged and deleted entities live on for a moment, and types differ.
-_NEIGHBOURS = 20
 _QUESTIONS_PER_TEXT = 3
 _REPLY_TOKENS = 256
 
@@ -138,11 +136,8 @@ class EntityResolver:
         self, space: Space, namespace: str, wanted: Wanted, vector: Vector
     ) -> list[tuple[Entity, float]]:
         """The entities that are alike enough to be asked about, best first. The row says what an entity is, not its vector."""
-        hits = self._spaces.store.search(space.collection.physical, namespace, vector, limit=_NEIGHBOURS)
-        scores: dict[int, float] = {}
-        for hit in hits:
-            if hit.score >= self._ambiguous and isinstance(hit.payload.get("entity_id"), int):
-                scores.setdefault(int(hit.payload["entity_id"]), hit.score)
+        hits = self._spaces.store.search(space.collection.physical, namespace, vector, limit=NEIGHBOURS)
+        scores = entities_near(hits, self._ambiguous)
         with self._database.read() as unit:
             entities = unit.graph.get(namespace, list(scores))
         return [

@@ -7,7 +7,7 @@ here, and the younger entity is merged into the older one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import CollectionState
@@ -18,13 +18,14 @@ from services.graph.names import may_merge
 from services.graph.store import EntityText, GraphDatabase, block_of
 from services.jobs.models import EMBED_ENTITIES, NewJob
 from services.jobs.run import JobRun
-from services.ports import Clock
+from services.ports import Clock, ScoredPoint
 
 log = logging.getLogger(__name__)
 
 COLLECTION = "zeph_graph_entities"
 _ENTITIES_PER_CALL = 64
-_NEIGHBOURS = 5
+# More than are looked at: vectors of merged and deleted entities live on for a moment, and types differ.
+NEIGHBOURS = 20
 
 
 class EntityVectors:
@@ -95,9 +96,8 @@ class EntityVectors:
         if not len(item.vectors):
             return
         physical, itself = space.collection.physical, item.row.id
-        hits = self._spaces.store.search(physical, namespace, item.vectors[0], limit=_NEIGHBOURS)
-        near = [int(hit.payload["entity_id"]) for hit in hits if hit.score >= self._similarity]
-        others = [found for found in dict.fromkeys(near) if found != itself]
+        hits = self._spaces.store.search(physical, namespace, item.vectors[0], limit=NEIGHBOURS)
+        others = [found for found in entities_near(hits, self._similarity) if found != itself]
         if not others:
             return
         with self._database.write() as unit:
@@ -109,6 +109,16 @@ class EntityVectors:
                     unit.graph.count(namespace, {"merges_by_embedding": 1})
                     log.info("entities_merged namespace=%s into=%d gone=%d", namespace, older.id, younger.id)
                     return
+
+
+def entities_near(hits: Iterable[ScoredPoint], similarity: float) -> dict[int, float]:
+    """The entities at least so near, best first, with their scores. A point that names none is passed over."""
+    scores: dict[int, float] = {}
+    for hit in hits:
+        entity_id = hit.payload.get("entity_id")
+        if hit.score >= similarity and type(entity_id) is int:
+            scores.setdefault(entity_id, hit.score)
+    return scores
 
 
 def entity_job(namespace: str, block: int) -> NewJob:

@@ -5,6 +5,7 @@ import pytest
 from services.graph.models import CO_OCCURRENCE, AsOf, EntityType, Extraction, FoundEdge, FoundEntity, Source
 from services.graph.ranking import Activation
 from services.graph.recall import GraphRecall, GraphRecallConfig, find_seeds
+from services.ports import Point
 from tests.builders import FallibleStore, work
 
 NS = "default"
@@ -325,6 +326,17 @@ def test_vectors_of_entities_that_are_gone_lead_nowhere(build):
     with container.sqlite.write() as connection:
         connection.exec_driver_sql("DELETE FROM graph_entities WHERE name = 'Internationalization'")
     assert ask(container, "internationalizationx").facts == ()
+
+
+def test_a_vector_that_names_no_entity_is_passed_over(build):
+    """Graph bug 31: a point without an id broke everything off."""
+    container = build(memory__graph__use_embedding_resolution=True)
+    know(container, "Internationalization", "needs", "Unicode")
+    work(container)
+    space = container.spaces.for_reading("zeph_graph_entities")
+    here = space.embedder.embed(["internationalizationx"], kind="document")[0]
+    container.spaces.write(space, NS, [Point("00000000-0000-4000-8000-000000000001", here, {})])
+    assert told(ask(container, "internationalizationx")) == [("Internationalization", "needs", "Unicode")]
 
 
 def test_a_vector_store_that_is_down_costs_no_answer(build):

@@ -241,6 +241,24 @@ def test_bug_7_two_spellings_that_came_in_at_once_become_one_when_they_are_embed
     assert container.graph.stats(NS)["merges_by_embedding"] == 1
 
 
+def test_bug_49_points_that_lead_nowhere_do_not_hide_the_entity_that_is_the_same(world):
+    """Graph bug 49: dead points fill the nearest places; 5.4: a point without an id breaks everything off."""
+    container = world(ibm=0, ann=90, **{"big blue": 3})
+    store(container, "Ann")
+    space = container.spaces.for_reading("zeph_graph_entities")
+    here = container.embedder.embed(["ibm"], kind="document")[0]
+    payloads = [{}, {"entity_id": "none"}, *({"entity_id": 100 + number} for number in range(6))]
+    dead = [
+        Point(f"00000000-0000-4000-8000-00000000000{number}", here, payload)
+        for number, payload in enumerate(payloads)
+    ]
+    container.spaces.write(space, NS, dead)
+    container.graph.store(NS, found("IBM", "Big Blue", kind=TOOL), message(container))
+    work(container)
+
+    assert names(container) == {"Ann", "IBM"}
+
+
 def test_lost_and_stray_vectors_are_mended(world):
     """Graph bug 49: rows and points are reconciled both ways."""
     container = world(ibm=0, ann=40)
