@@ -137,11 +137,20 @@ def _is_text(value: str) -> bool:
 def _row(name: str, dimension: int, vector: Vector) -> Vector:
     import numpy as np
 
-    row = np.asarray(vector)
+    try:
+        row = np.asarray(vector)
+    except ValueError as error:  # lists of different lengths
+        raise _no_numbers(name) from error
     if row.ndim != 1:
         raise errors.InputError(f"a vector for collection {name!r} has {row.ndim} axes instead of one")
     check_dimension(name, dimension, len(row))
+    if row.dtype.kind not in "fiu":
+        raise _no_numbers(name)
     return row
+
+
+def _no_numbers(name: str) -> errors.InputError:
+    return errors.InputError(f"a vector for collection {name!r} holds something else than real numbers")
 
 
 def _scaled(name: str, matrix: NDArray[np.float64]) -> Vector:

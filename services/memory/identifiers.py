@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -64,14 +65,23 @@ class Identifier:
 
 def identifiers(query: str) -> list[Identifier]:
     """What the query names exactly, in order of appearance, at most eight."""
-    whole = unicodedata.normalize("NFKC", query)
-    found = [_exact(next(filter(None, match.groups())).strip()) for match in _QUOTED.finditer(whole)]
-    rest = _QUOTED.sub(" ", whole)
-    found += [_date(match) for match in _DATE.finditer(rest)]
+    known: dict[str, Identifier] = {}
+    for identifier in _named(unicodedata.normalize("NFKC", query)):
+        if identifier.phrases:
+            known.setdefault(identifier.text.lower(), identifier)
+        if len(known) == MAX_IDENTIFIERS:
+            break
+    return list(known.values())
+
+
+def _named(query: str) -> Iterator[Identifier]:
+    """Each when it is asked for: to compile the patterns of a long list takes longer than the search."""
+    for match in _QUOTED.finditer(query):
+        yield _exact(next(filter(None, match.groups())).strip())
+    rest = _QUOTED.sub(" ", query)
+    yield from map(_date, _DATE.finditer(rest))
     tokens = (token.strip(_EDGES) for token in _DATE.sub(" ", rest).split())
-    found += [_exact(token) for token in tokens if _is_identifier(token)]
-    known = {identifier.text.lower(): identifier for identifier in found if identifier.phrases}
-    return list(known.values())[:MAX_IDENTIFIERS]
+    yield from (_exact(token) for token in tokens if _is_identifier(token))
 
 
 def _is_identifier(token: str) -> bool:

@@ -183,6 +183,17 @@ def test_vectors_without_a_direction_are_refused_and_nothing_of_the_call_is_stor
     assert store.count(NAME) == 0
 
 
+@pytest.mark.parametrize(
+    "bad", [["1"] * 4, [None] * 4, [True] * 4, [1j] * 4, [[1.0], [1.0, 2.0], [], []], "abcd", None]
+)
+def test_vectors_of_anything_but_numbers_are_refused_before_the_store_is_called(store, bad):
+    with pytest.raises(errors.InputError, match="vector"):
+        store.upsert(NAME, "a", [point(1, 1, 0, 0, 0), Point(pid(2), bad, {})])
+    with pytest.raises(errors.InputError, match="vector"):
+        store.search(NAME, "a", bad, limit=1)
+    assert store.count(NAME) == 0
+
+
 def test_vectors_of_another_length_are_refused_on_write_and_on_read(store):
     with pytest.raises(errors.DimensionMismatch, match=r"contract.* 4.* 3"):
         store.upsert(NAME, "a", [point(1, 1, 0, 0)])

@@ -1,5 +1,6 @@
 import pytest
 
+from services.memory import identifiers as module
 from services.memory.identifiers import MAX_IDENTIFIERS, identifiers
 
 
@@ -61,3 +62,11 @@ def test_a_month_that_does_not_exist_is_text():
 def test_repeats_count_once_and_the_number_is_bounded():
     assert named("A-1 a-1 A-1") == ["A-1"]
     assert len(identifiers(" ".join(f"T-{number}" for number in range(50)))) == MAX_IDENTIFIERS
+
+
+def test_a_list_of_a_thousand_names_costs_no_more_than_the_eight_that_count(monkeypatch):
+    made = []
+    exact = module._exact
+    monkeypatch.setattr(module, "_exact", lambda text: made.append(text) or exact(text))
+    found = identifiers(" ".join(f"PR-{number}" for number in range(1_000)))
+    assert [identifier.text for identifier in found] == made == [f"PR-{number}" for number in range(8)]
