@@ -6,8 +6,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
+import services
 from services import errors
 from services.settings import Settings, default_config_toml, load_settings, masked_url
 
@@ -270,6 +271,30 @@ def test_the_generated_file_names_every_setting_and_uncommented_equals_the_defau
 
     assert settings.model_dump() == expected.model_dump()
     assert {row.key for row in settings.describe() if row.source == "default"} == set()
+
+
+def test_every_setting_is_read_somewhere():
+    """Graph bug 1: keys that were parsed and ignored."""
+    root = Path(services.__file__).parents[1]
+    code = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("services", "workers")
+        for path in (root / folder).rglob("*.py")
+        if path.name != "settings.py"
+    )
+    read = set(re.findall(r"\w+", code))
+    names = {name for section in sections(Settings) for name in section.model_fields}
+    assert len(names) > 90
+    # For the agent that holds the conversation: memory compacts what it is told to.
+    assert names - read == {"soft_compaction_threshold", "hard_compaction_threshold"}
+
+
+def sections(model):
+    """A section of the settings and those inside it."""
+    yield model
+    for field in model.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from sections(field.annotation)
 
 
 def test_every_setting_has_a_description():

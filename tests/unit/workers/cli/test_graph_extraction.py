@@ -136,6 +136,18 @@ def test_the_graph_is_scored_on_a_set_by_the_configured_extractor(zeph, tmp_path
     assert "name precision: 1.000" in zeph("eval", "graph", file, "--limit", 1).out
 
 
+def test_bug_1_two_lines_of_a_settings_file_are_enough(zeph, monkeypatch, tmp_path):
+    """Graph bug 1: on in the settings, and nothing happens."""
+    file = tmp_path / "zeph.toml"
+    file.write_text("[memory.graph]\nenabled = true\n")
+    monkeypatch.setenv("ZEPH_CONFIG", str(file))
+    assert zeph("remember", "We met Ana in Porto.").code == 0
+    assert zeph("worker", "--until-idle").code == 0
+    (fact,) = zeph("graph", "facts", "Ana", "--json").json["facts"]
+    assert {fact["source"], fact["target"]} == {"Ana", "Porto"}
+    assert zeph("graph", "stats", "--json").json["extraction_count"] == 1
+
+
 @pytest.mark.parametrize(
     ("with_model", "relation", "extractor"),
     [(False, "mentioned_with", "local"), (True, "lives_in", "llm:openai/m")],
