@@ -27,7 +27,10 @@ T = TypeVar("T")
 
 # Taken out of the environment: the settings refuse variables of ours that they do not know.
 PROFILE = os.environ.pop("ZEPH_FAULT_PROFILE", "commit")
-SEED = int(os.environ.pop("ZEPH_FAULT_SEED", 0)) or random.SystemRandom().randrange(2**32)
+# Processes of one parallel run must collect the same tests: they share the number of the run.
+SEED = int(os.environ.pop("ZEPH_FAULT_SEED", 0)) or random.Random(
+    os.environ.get("PYTEST_XDIST_TESTRUNUID")
+).randrange(2**32)
 
 # What tells when and how often something was tried, and nothing of what is stored.
 _PASSING = frozenset(
