@@ -20,12 +20,15 @@ def test_every_test_on_the_map_exists():
     assert named - defined == set()
 
 
-def test_each_line_of_the_map_names_a_test():
+def test_each_line_of_the_map_names_a_test_or_says_why_there_is_none():
     lines = [line for line in MAP.splitlines() if line.startswith("|") and "`" not in line]
     headings = ("| **", "|---", "| What ", "| Bug ")
-    assert [line for line in lines if not line.startswith(headings)] == []
+    bare = [line for line in lines if not line.startswith(headings)]
+    assert [line for line in bare if "| does not apply: " not in line] == []
 
 
 def test_each_known_bug_is_on_the_map_once_and_in_order():
     listed = [int(number) for number in re.findall(r"^\| B-(\d+) \|", MAP, re.MULTILINE)]
     assert listed == list(range(1, 56))
+    graphs = [int(number) for number in re.findall(r"^\| G-(\d+) \|", MAP, re.MULTILINE)]
+    assert graphs == list(range(1, 52))
