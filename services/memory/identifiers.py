@@ -33,7 +33,7 @@ _SHAPES = (
     re.compile(r"[A-Za-z][A-Za-z0-9]*-\d[\w.-]*"),  # tickets
     re.compile(r"v?\d+(?:\.\d+)+(?:[.+-]?\w+)*|v\d+", re.IGNORECASE),  # versions and addresses
     re.compile(r"[\w.@~-]*(?:[/\\]+[\w.@*-]+){2,}/?|[~.]?/[\w./-]+|[\w-]+(?:[/\\][\w-]+)+\.\w{1,8}"),  # paths
-    re.compile(r"\w+(?:::\w+)+|\w*[A-Za-z]\w*_\w+"),  # qualified and snake-case names
+    re.compile(r"\w+(?:::\w+)+|[^\WA-Za-z]*[A-Za-z]\w*_\w+"),  # qualified and snake-case names
     re.compile(
         r"[\w.+-]+@[\w-]+\.[\w.-]+|https?://\S+|[\w-]+\.(?:[a-z]{1,4}\d?)"
     ),  # addresses and file names

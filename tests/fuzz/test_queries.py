@@ -40,8 +40,6 @@ NASTY = st.sampled_from(
         "NOT",
         "NEAR(a b, 2)",
         "scope",
-    ,
-     
         "text :",
         " ",
         "\n",
@@ -58,8 +56,6 @@ NASTY = st.sampled_from(
         "_",
         "\\",
         "/",
-    ,
-     
         "yesterday",
         "last",
         "ago",
@@ -69,8 +65,6 @@ NASTY = st.sampled_from(
         "before",
         "between",
         "since",
-    ,
-     
         "PR-118",
         "#1",
         "v1.2.3",

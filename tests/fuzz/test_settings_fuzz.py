@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
@@ -20,6 +21,13 @@ def _nothing_configured(monkeypatch, tmp_path):
     monkeypatch.setenv("ZEPH_DATA_DIR", str(tmp_path))
 
 
+def kind_of(field: Any) -> Any:
+    """The type of a setting, whether or not it may be left open."""
+    if get_origin(field.annotation) is Literal:
+        return Literal
+    return next((it for it in get_args(field.annotation) if it is not NoneType), field.annotation)
+
+
 def bounds(field: Any) -> dict[str, Any]:
     """The limits of a number by kind: ge, gt, le, lt."""
     return {
@@ -30,7 +38,7 @@ def bounds(field: Any) -> dict[str, Any]:
     }
 
 
-NUMBERS = [key for key, field in FIELDS.items() if field.annotation in (int, float)]
+NUMBERS = [key for key, field in FIELDS.items() if kind_of(field) in (int, float)]
 # What no field of the kind takes.
 WRONG: dict[Any, list[Any]] = {
     int: ["seven", "", 1.5, True, [1], {"a": 1}, None, float("nan"), float("inf"), 2**80, -(2**80)],
@@ -55,8 +63,9 @@ WRONG: dict[Any, list[Any]] = {
 
 
 def wrong_values(field: Any) -> list[Any]:
-    kind = Literal if get_origin(field.annotation) is Literal else field.annotation
-    return WRONG.get(kind, [7, 0.5, True, [1], {"a": 1}, "a\x00b"])
+    values = WRONG.get(kind_of(field), [7, 0.5, True, [1], {"a": 1}, "a\x00b"])
+    open_ones = (None, "") if NoneType in get_args(field.annotation) else ()
+    return [value for value in values if value not in open_ones]
 
 
 def refused(key: str, value: Any) -> str:
@@ -70,16 +79,16 @@ def refused(key: str, value: Any) -> str:
 def test_every_number_has_a_range_and_is_refused_by_name_outside_of_it_b9(key):
     field = FIELDS[key]
     limits = bounds(field)
-    step = 1 if field.annotation is int else 1e-6
+    step = 1 if kind_of(field) is int else 1e-6
     assert {"ge", "gt"} & limits.keys(), "it has no lower bound"
     assert {"le", "lt"} & limits.keys(), "it has no upper bound"
     outside = {"ge": -step, "gt": 0, "le": step, "lt": 0}
     for name, limit in limits.items():
         # In float arithmetic a step beside a large bound is none.
-        value = limit + outside[name] * max(1, abs(limit) if field.annotation is float else 1)
+        value = limit + outside[name] * max(1, abs(limit) if kind_of(field) is float else 1)
         assert key in refused(key, value)
     for name in {"ge", "le"} & limits.keys():
-        accepted_or_blamed_on_another(key, field.annotation(limits[name]))
+        accepted_or_blamed_on_another(key, kind_of(field)(limits[name]))
 
 
 def accepted_or_blamed_on_another(key: str, value: Any) -> None:

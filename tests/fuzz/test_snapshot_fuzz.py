@@ -1,4 +1,4 @@
-"""Mutated snapshots: each is refused with a reason and leaves the database as it was, or is imported whole."""
+"""B3: mutated snapshots: each is refused with a reason and leaves the database as it was, or is imported whole."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from services.ids import content_hash
 from services.memory.models import NewMessage, Role
 from services.memory.snapshot_file import KINDS
 from tests.builders import rows
+from tests.fuzz.amounts import MARKS, PROFILE, amount
 
-pytestmark = pytest.mark.slow
+pytestmark = MARKS
 
 TABLES = (
     "conversations messages summaries zeph_corrections acp_sessions acp_session_events graph_entities "
     "graph_entity_aliases graph_entity_sources graph_edges graph_edge_sources graph_communities graph_metadata"
 ).split()
+COMMIT = 500
 NEW = "conversations messages summaries sessions events entities edges communities".split()
 ODD = [None, True, -1, 0, 2**63, 1.5, "", "\x00", "x" * 300, [], {}, [[1]], {"a": 1}, "\u202e", "1"]
 BYTES = b'{}[]",:\\0\xff\x00\n'
@@ -116,11 +118,14 @@ def mutated_records(good, dice):
 
 @pytest.mark.parametrize("mutated", [mutated_bytes, mutated_records])
 def test_a_mutated_snapshot_is_refused_or_imported_whole(container, build, good, tmp_path, mutated):
-    dice = random.Random(7)
+    seed = 7 if PROFILE == "commit" else random.randrange(2**32)
+    dice = random.Random(seed)
+    print(f"seed {seed}")
     target = build(tmp_path / "other")
     path = tmp_path / "mutated.json"
     outcomes = {"refused": 0, "imported": 0}
-    for number in range(1_000):
+    count = amount(commit=COMMIT, nightly=10_000)
+    for number in range(count):
         namespace = f"n{number}"
         path.write_bytes(mutated(good, dice))
         before = [rows(target, f"SELECT count(*) FROM {table}") for table in TABLES]
@@ -134,5 +139,5 @@ def test_a_mutated_snapshot_is_refused_or_imported_whole(container, build, good,
         nothing = dict.fromkeys(NEW, 0)
         assert nothing.items() <= asdict(second).items(), (number, first, second)
         outcomes["imported"] += 1
-    assert outcomes["refused"] > 300
-    assert mutated is mutated_bytes or outcomes["imported"] > 50
+    assert outcomes["refused"] > count * 0.3
+    assert mutated is mutated_bytes or outcomes["imported"] > count * 0.05

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from services.memory import identifiers as module
@@ -70,3 +72,14 @@ def test_a_list_of_a_thousand_names_costs_no_more_than_the_eight_that_count(monk
     monkeypatch.setattr(module, "_exact", lambda text: made.append(text) or exact(text))
     found = identifiers(" ".join(f"PR-{number}" for number in range(1_000)))
     assert [identifier.text for identifier in found] == made == [f"PR-{number}" for number in range(8)]
+
+
+def test_a_word_without_end_is_looked_at_in_no_time():
+    began = time.process_time()
+    assert identifiers("mesince" * 12_000) == []
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("name", ["a_b", "_a_b", "1a_b", "a__b", "größe_a", "_1a_1", "snake_case_name"])
+def test_a_snake_case_name_is_an_identifier(name):
+    assert [identifier.text for identifier in identifiers(f"what is {name} for")] == [name]
