@@ -79,10 +79,12 @@ class Erasure:
                 named = self._unsay(
                     t.graph_entity_sources, t.graph_entities, namespace, column, part, extractor
                 )
-                facts, ends = self._unstated(stated)
-                lost, vectors = self._unnamed(named | ends, keep)
+                about = named | self._ends(stated)
                 if extractor is None:
-                    self._untold(ends | lost)
+                    # Before its members go: afterwards nothing says whose community it was.
+                    self.untell(about)
+                facts = self._unstated(stated)
+                lost, vectors = self._unnamed(about, keep)
                 gone += Erased(facts, len(lost), vectors)
         return gone
 
@@ -104,24 +106,29 @@ class Erasure:
         gone = sa.delete(sources).where(*tests).returning(row_id)
         return set(self._connection.execute(gone).scalars())
 
-    def _unstated(self, stated: Iterable[int]) -> tuple[int, set[int]]:
-        """Delete those of the facts that nothing states any more: how many, and the entities they were about."""
+    def _ends(self, edge_ids: Iterable[int]) -> set[int]:
+        """The entities that these facts are about."""
+        e = t.graph_edges.c
+        ends: set[int] = set()
+        for part in parts(sorted(edge_ids)):
+            rows = sa.select(e.source_entity_id, e.target_entity_id).where(e.id.in_(part))
+            for both in self._connection.execute(rows):
+                ends.update(both)
+        return ends
+
+    def _unstated(self, stated: Iterable[int]) -> int:
+        """Delete those of the facts that nothing states any more; how many."""
         e, s = t.graph_edges, t.graph_edge_sources
         facts = 0
-        ends: set[int] = set()
         for part in parts(sorted(stated)):
             lost = (e.c.id.in_(part), ~sa.exists().where(s.c.edge_id == e.c.id))
-            for both in self._connection.execute(
-                sa.select(e.c.source_entity_id, e.c.target_entity_id).where(*lost)
-            ):
-                ends.update(both)
             facts += self._connection.execute(sa.delete(e).where(*lost)).rowcount
             # What a fact says must be what one of its texts says.
             told = sa.exists().where(s.c.edge_id == e.c.id, s.c.evidence == e.c.fact)
             first = sa.select(s.c.evidence).where(s.c.edge_id == e.c.id).order_by(s.c.id).limit(1)
             retold = sa.update(e).where(e.c.id.in_(part), ~told).values(fact=first.scalar_subquery())
             self._connection.execute(retold)
-        return facts, ends
+        return facts
 
     def _unnamed(self, named: Iterable[int], keep: Sequence[int]) -> tuple[set[int], int]:
         """Delete those of the entities that no text names and no fact holds: which, and how many vectors they had.
@@ -156,8 +163,8 @@ class Erasure:
             renew = sa.update(n).where(n.c.id == sa.bindparam("entity"))
             self._connection.execute(renew.values(summary=sa.bindparam("said")), renewed)
 
-    def _untold(self, entity_ids: Iterable[int]) -> None:
-        """Delete the communities of these entities, whose summaries tell of what is gone; detection makes them anew."""
+    def untell(self, entity_ids: Iterable[int]) -> None:
+        """Delete the communities of these entities, whose summaries tell of what goes; detection makes them anew."""
         c, m = t.graph_communities, t.graph_community_members
         for part in parts(sorted(entity_ids)):
             theirs = sa.select(m.c.community_id).where(m.c.entity_id.in_(part))

@@ -368,9 +368,13 @@ class SqlGraphRows(MarkedRows):
         ended = sa.update(e).where(*mine).values(expired_at=self._clock.now(), valid_to=None)
         return self._connection.execute(ended).rowcount > 0
 
-    def delete_edges(self, namespace: str, ids: Sequence[int]) -> int:
+    def delete_edges(self, namespace: str, ids: Sequence[int], *, untell: bool = False) -> int:
         """See GraphRows."""
         deleted = 0
+        if untell:
+            gone = self.edges(namespace, ids).values()
+            ends = {end for edge in gone for end in (edge.source_id, edge.target_id)}
+            Erasure(self._connection, self._clock).untell(ends)
         for part in parts(ids):
             mine = (e.c.namespace == namespace, e.c.id.in_(part))
             deleted += self._connection.execute(sa.delete(e).where(*mine)).rowcount

@@ -344,4 +344,5 @@ def _match(groups: Sequence[Group], stored: Sequence[Community]) -> tuple[dict[i
 
 
 def _is_stale(stats: CommunityStats) -> bool:
-    return stats.refreshed_at is None or stats.drift > 0 or stats.undescribed > 0
+    # Forgetting leaves entities without a community, and no fact that came or went.
+    return stats.refreshed_at is None or stats.drift > 0 or stats.undescribed > 0 or stats.unassigned > 0

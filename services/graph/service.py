@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ from services.graph.vectors import entity_jobs
 from services.graph.writing import Findings, by_name
 from services.ids import MessageId
 from services.ports import Clock
+
+log = logging.getLogger(__name__)
 
 Also = Callable[[GraphUnit, StoredExtraction], None]
 # Takes back, in this unit, those facts of a namespace's message that somebody has put right already.
@@ -122,7 +125,7 @@ class GraphStore:
             if edge_id not in unit.graph.edges(namespace, [edge_id]):
                 raise errors.NotFound(f"namespace {namespace} has no fact {edge_id}")
             if erase:
-                unit.graph.delete_edges(namespace, [edge_id])
+                unit.graph.delete_edges(namespace, [edge_id], untell=True)
             elif not unit.graph.retract(namespace, edge_id):
                 raise errors.InputError(
                     f"fact {edge_id} holds no more as it is: erase it to remove it from history too"
@@ -278,7 +281,11 @@ class GraphStore:
             unit.replies.forget(namespace, key)
         jobs = entity_jobs(namespace, stored.created_ids) if self._embed else []
         refresh = refresh_job_if_due(unit, namespace, self._refresh_every)
-        unit.jobs.enqueue([*jobs, *([refresh, evict_job(namespace)] if refresh else [])])
+        try:
+            unit.jobs.enqueue([*jobs, *([refresh, evict_job(namespace)] if refresh else [])])
+        except errors.BackPressure as error:
+            # What was read is what counts: reconciliation and the daily jobs find the rest.
+            log.warning("graph_waits_for_reconciliation reason=%s", error)
 
 
 # ---- small steps -------------------------------------------------------------------------------------------------

@@ -165,8 +165,8 @@ class GraphRows(EmbeddedRows, Protocol):
     def retract(self, namespace: str, edge_id: int) -> bool:
         """Take a fact back: it is not known from now on. False if it was retired before."""
 
-    def delete_edges(self, namespace: str, ids: Sequence[int]) -> int:
-        """Erase facts, their history too; how many."""
+    def delete_edges(self, namespace: str, ids: Sequence[int], *, untell: bool = False) -> int:
+        """Erase facts, their history too; how many. `untell`: with the communities whose summaries may tell of them."""
 
     def forget_texts(
         self,

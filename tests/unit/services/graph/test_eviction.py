@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.graph.models import CO_OCCURRENCE, LOCAL_EXTRACTOR, Extraction, FoundEdge, FoundEntity, Source
-from services.jobs.models import EVICT_GRAPH
+from services.jobs.models import EVICT_GRAPH, GRAPH_REFRESH
 from tests.builders import enqueue, ingest, job, new_job, rows, work, write_files
 from tests.graph_builders import DAY, LLM, PERSON, THEN, facts, found, line, message
 
@@ -158,6 +158,32 @@ def test_bug_51_a_fact_goes_with_its_last_text_and_not_before(container):
     receipt = container.memory.forget(messages=[second.message_id])
     assert (receipt.graph_facts, receipt.graph_entities) == (1, 2)
     assert container.graph.stats(NS)["edges"] == 0
+
+
+@pytest.mark.parametrize("also_told", [False, True])
+def test_no_community_tells_of_a_forgotten_message(container, also_told):
+    secret, other = message(container), message(container)
+    store(container, f"Ann|{CO_OCCURRENCE}|Bob|Ann met Bob in prison.", source=secret)
+    if also_told:
+        store(container, f"Ann|{CO_OCCURRENCE}|Bob|Ann and Bob are friends.", source=other)
+    container.communities.refresh(NS)
+    assert "prison" in container.communities.listed(namespace=NS)[0].summary
+
+    container.memory.forget(messages=[secret.message_id])
+    assert container.communities.listed(namespace=NS) == []
+    # What is left is described anew on the next day.
+    enqueue(container, new_job(GRAPH_REFRESH))
+    work(container)
+    told = [one.summary for one in container.communities.listed(namespace=NS)]
+    assert told == (["Ann, Bob. Ann and Bob are friends."] if also_told else [])
+
+
+def test_no_community_tells_of_a_fact_that_was_erased(container):
+    store(container, "Ann|knows|Bob|Ann knows Bob from prison.", "Ann|likes|Bob|Ann likes Bob.")
+    container.communities.refresh(NS)
+    (wrong,) = [each.edge.id for each in container.graph.facts(NS, "Ann") if "prison" in each.edge.fact]
+    container.graph.forget_edge(NS, wrong, erase=True)
+    assert container.communities.listed(namespace=NS) == []
 
 
 def test_what_stays_says_nothing_that_only_the_forgotten_text_said(container):

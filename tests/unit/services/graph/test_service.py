@@ -17,8 +17,8 @@ from services.graph.models import (
     FoundEntity,
     Source,
 )
-from services.jobs.models import EVICT_GRAPH, GRAPH_REFRESH
-from tests.builders import in_processes, rows
+from services.jobs.models import BACKFILL_GRAPH, EVICT_GRAPH, GRAPH_REFRESH, RECONCILE
+from tests.builders import enqueue, in_processes, new_job, rows, work
 from tests.graph_builders import (
     CONCEPT,
     DAY,
@@ -639,3 +639,20 @@ def test_a_manual_source_has_no_text(container):
     (record,) = container.graph.facts(NS, "Ann")
     assert stored.edge_ids == (record.edge.id,)
     assert [(source.message_id, source.chunk_id) for source in record.sources] == [(None, None)]
+
+
+def test_a_full_ledger_keeps_no_text_from_being_stored(build, caplog):
+    container = build(
+        jobs__max_live_jobs=1,
+        memory__graph__use_embedding_resolution=True,
+        memory__graph__community_refresh_interval=1,
+    )
+    enqueue(container, new_job(BACKFILL_GRAPH))
+    container.graph.add_fact(NS, "Ann", "knows", "Bob")
+    assert facts(container, "Ann") == ["Ann knows Bob"]
+    assert "graph_waits_for_reconciliation" in caplog.text
+    # Once there is room the vectors are made all the same.
+    work(container)
+    enqueue(container, new_job(RECONCILE))
+    work(container)
+    assert rows(container, "SELECT count(DISTINCT entity_id) FROM entity_embeddings") == [(2,)]
