@@ -57,9 +57,9 @@ class EntityVectors:
         )
 
     def embed_block(self, run: JobRun) -> None:
-        """Give every entity of the job's block its vectors."""
+        """Give every entity of the job's block its vectors, where that is wanted."""
         namespace, block = run.job.namespace, run.number("block")
-        space = self._spaces.for_writing(COLLECTION)
+        space = self._spaces.for_writing(COLLECTION) if self._wanted else None
         written = Written()
         while True:
             if space is not None:

@@ -349,7 +349,7 @@ class _Import:
             take[kind](head, members)
         self._graph.finish()
         self._unit.jobs.enqueue(block_jobs(self._namespace, sorted(self._bare - self.vectors.keys())))
-        if self._report.summaries or self._report.corrections:
+        if self._report.summaries or self._report.corrections or self._report.entities:
             # It finds whatever else is to have vectors.
             self._unit.jobs.enqueue([NewJob(RECONCILE, dedupe_key="scheduled")])
         return self._report

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from services.graph.vectors import entity_jobs
-from services.jobs.store import JobRows
 from services.memory.snapshot_file import GRAPH_FIELDS, Record
 
 
@@ -40,10 +38,6 @@ class GraphSnapshotRows(Protocol):
 
 class GraphSnapshotUnit(Protocol):
     """A unit of work for the graph of a snapshot."""
-
-    @property
-    def jobs(self) -> JobRows:
-        """The job ledger."""
 
     @property
     def graph_snapshots(self) -> GraphSnapshotRows:
@@ -129,7 +123,6 @@ class GraphImport:
         self._entities: dict[int, int] = {}
         self._edges: dict[int, int] = {}
         self._taken: set[int] = set()
-        self._new_entities: list[int] = []
         # New edge here -> the edge of the file that superseded it.
         self._superseded: dict[int, int] = {}
 
@@ -137,7 +130,6 @@ class GraphImport:
         """An entity is known by its canonical name and its type."""
         entity_id, new = self._unit.graph_snapshots.add_entity(self._namespace, head)
         self._entities[head["id"]] = entity_id
-        self._new_entities += [entity_id] if new else []
         self._report.entities += new
         self._report.skipped += not new
         self._add_told("entity_id", entity_id, members)
@@ -176,11 +168,10 @@ class GraphImport:
         self._unit.graph_snapshots.add_to_graph("graph_counter", self._namespace, [head])
 
     def finish(self) -> None:
-        """Link what took the place of what, and have new entities embedded."""
+        """Link what took the place of what."""
         pairs = [(edge, self._edges[by]) for edge, by in self._superseded.items() if by in self._edges]
         self._report.dangling += len(self._superseded) - len(pairs)
         self._unit.graph_snapshots.supersede(pairs)
-        self._unit.jobs.enqueue(entity_jobs(self._namespace, self._new_entities))
 
     def _twin(self, edge: Record) -> int | None:
         found = self._unit.graph_snapshots.find_edges(self._namespace, edge)

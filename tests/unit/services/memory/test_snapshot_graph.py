@@ -11,7 +11,7 @@ from services.documents.models import DocumentMetadata
 from services.jobs.models import EMBED_ENTITIES
 from services.memory.models import NewMessage
 from services.memory.snapshot_file import GRAPH_FIELDS
-from tests.builders import rows
+from tests.builders import enqueue, new_job, rows, work
 
 TABLES = {
     "entity": t.graph_entities,
@@ -185,13 +185,25 @@ def test_a_graph_joins_one_that_knows_some_of_it_under_other_ids(container, othe
     assert rows(other, f"SELECT count(*) FROM graph_edge_sources WHERE edge_id = {known}") == [(2,)]
 
 
-def test_new_entities_are_found_by_their_name_and_are_to_be_embedded(container, other, tmp_path):
+@pytest.mark.parametrize("wanted", [False, True])
+def test_new_entities_are_found_by_their_name_and_have_vectors_only_where_that_is_set(
+    build, container, tmp_path, wanted
+):
+    other = build(tmp_path / "other", memory__graph__use_embedding_resolution=wanted)
     fill(container)
     export(container, tmp_path / "a.json")
     load(other, tmp_path / "a.json")
     with other.database.read() as unit:
         assert [match.entity.name for match in unit.graph.named("default", ["annie"])] == ["Ann"]
-        assert len(unit.jobs.select(kind=EMBED_ENTITIES.name)) == 1
+    work(other)
+    assert bool(rows(other, "SELECT * FROM entity_embeddings")) is wanted
+
+
+def test_a_job_left_from_before_embeds_no_entities_where_that_is_not_set(container):
+    fill(container)
+    enqueue(container, new_job(EMBED_ENTITIES, payload={"block": 0}))
+    work(container)
+    assert rows(container, "SELECT * FROM entity_embeddings") == []
 
 
 def test_an_edge_whose_end_is_missing_is_dropped_and_counted(container, other, tmp_path):
