@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from services import errors
 from services.graph.communities import assign_new
+from services.embedding.windows import utf8
 from services.graph.extraction_jobs import TEXTS_PER_JOB, TextKind, message_jobs, text_jobs
 from services.graph.gate import Limits, admitted
 from services.graph.llm_extraction import Found, is_hopeless
@@ -117,10 +118,12 @@ class GraphExtraction:
 
     def preview(self, text: str, *, namespace: str, said_at: int, speaker: str | None = None) -> Extraction:
         """What would be stored if somebody said this; nothing is. Raises what the model raises."""
-        reading = Reading(text, said_at, speaker)
+        # Unlike what is stored, it may hold halves of surrogate pairs.
+        reading = Reading(utf8(text), said_at, None if speaker is None else utf8(speaker))
         found = self._read(_prepared(reading, redact=self._config.redact), namespace)
-        with self._database.write() as unit:
-            _forget_replies(unit, namespace, found)
+        if found.reply_keys:
+            with self._database.write() as unit:
+                _forget_replies(unit, namespace, found)
         return found.extraction
 
     def submit(self, namespace: str, message_ids: Sequence[int]) -> list[int]:
@@ -175,7 +178,7 @@ class GraphExtraction:
             run.text("replacing") if "replacing" in run.payload else None,
         )
         kind = TextKind.CHUNKS if TextKind.CHUNKS in run.payload else TextKind.MESSAGES
-        text_ids = run.numbers(kind)
+        text_ids = run.numbers(kind.value)
         with self._database.read() as unit:
             readings = unit.texts.unread(kind, namespace, text_ids, replacing=replacing)
         alone = len(text_ids) == 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services import errors
+from services.ids import MessageId
 from services.jobs.models import Queue
 from workers.cli.session import (
     EXIT_FAILURES,
@@ -39,7 +40,9 @@ def extract(
     ] = None,
     *,
     conversation: Conversation = None,
-    message: Annotated[list[int] | None, typer.Option(min=1, help="Read this message; repeatable.")] = None,
+    message: Annotated[
+        list[int] | None, typer.Option(min=1, max=2**63 - 1, help="Read this message; repeatable.")
+    ] = None,
     speaker: Annotated[str | None, typer.Option(help="Who says the text.")] = None,
     concurrency: Concurrency = 2,
     detach: Detach = False,
@@ -61,6 +64,7 @@ def extract(
             _print_extraction(found, as_json=as_json)
             return
         if message:
+            _refuse_unknown(container, mine, message)
             jobs = container.graph_extraction.submit(mine, message)
         else:
             jobs = container.graph_extraction.submit_conversation(
@@ -98,6 +102,14 @@ def backfill(
             detach=detach,
             as_json=as_json,
         )
+
+
+def _refuse_unknown(container: Container, namespace: str, messages: Sequence[int]) -> None:
+    with container.database.read() as unit:
+        found = unit.messages.get(namespace, [MessageId(message) for message in messages])
+    unknown = [message for message in messages if message not in found]
+    if unknown:
+        raise errors.NotFound(f"namespace {namespace} has no message {', '.join(map(str, unknown))}")
 
 
 def _existing(container: Container, namespace: str, name: str | None) -> int:

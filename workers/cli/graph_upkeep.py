@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 _LONGEST_ID = 18
 
-Ids = Annotated[list[int] | None, typer.Option("--fact", min=1, help="A fact that goes with it; repeatable.")]
+Ids = Annotated[
+    list[int] | None,
+    typer.Option("--fact", min=1, max=2**63 - 1, help="A fact that goes with it; repeatable."),
+]
 Which = Annotated[str, typer.Argument(help="The name of an entity, or its id as id:7.")]
 
 
@@ -75,7 +78,8 @@ def alias(
 def forget(
     context: typer.Context,
     fact: Annotated[
-        int, typer.Argument(min=1, help="The number of a fact, as `zeph graph facts` prints it.")
+        int,
+        typer.Argument(min=1, max=2**63 - 1, help="The number of a fact, as `zeph graph facts` prints it."),
     ],
     *,
     erase: Annotated[bool, typer.Option("--erase", help="From history as well.")] = False,

@@ -212,3 +212,12 @@ def test_a_picture_is_one_file(zeph, graph, tmp_path):
     then = zeph("graph", "draw", "Ada", "-o", target, "--as-of", "2022-01-01", "--hops", "1")
     assert then.code == 0
     assert "Paris" in target.read_text()
+
+
+def test_a_message_that_is_not_there_is_named_and_queues_nothing(zeph, graph):
+    result = zeph("graph", "extract", "--message", "1", "--message", "999")
+    assert (result.code, result.err.strip()) == (2, "error: namespace default has no message 999")
+    assert zeph("graph", "extract", "--message", str(2**63)).code == 2
+    assert zeph("graph", "forget", str(2**63)).code == 2
+    with graph.database.read() as unit:
+        assert unit.jobs.select(kind="memory.extract_graph") == []
