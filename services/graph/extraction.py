@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from services import errors
-from services.graph.communities import assign_new
 from services.embedding.windows import utf8
+from services.graph.communities import assign_new
 from services.graph.extraction_jobs import TEXTS_PER_JOB, TextKind, message_jobs, text_jobs
 from services.graph.gate import Limits, admitted
 from services.graph.llm_extraction import Found, is_hopeless

@@ -635,6 +635,16 @@ def test_a_preview_stores_nothing(connected, server):
     assert counters(container, "extraction_count") == [0]
 
 
+@pytest.mark.parametrize("with_model", [True, False])
+def test_a_preview_of_a_text_with_half_a_character_is_one_of_the_rest(connected, local, with_model):
+    """What a terminal gives in another encoding has halves of pairs in it, which no model and no table takes."""
+    container = connected() if with_model else local()
+    found = container.graph_extraction.preview(
+        "We met Ann in Rome \udcff.", namespace="default", said_at=0, speaker="Zo\udce9"
+    )
+    assert {"Ann", "Rome"} <= {entity.name for entity in found.entities}
+
+
 def test_known_names_are_found_again_by_the_local_extractor(local):
     container = local()
     container.memory.remember("user", "I use \u300a\u4e09\u4f53\u300b a lot.")
