@@ -30,7 +30,7 @@ demo: setup ## Ingest the documents of tests/corpus/handbook and answer three qu
 	$(DEMO) search "最後の落雷から何分待てば外に出られますか"
 
 test: setup ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow and not services and not faults"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not services and not faults"
 
 test-all: test ## Run all tests: also slow ones and those with real servers and workers
 	$(BIN)/python -m pytest -m "slow or services or faults"

@@ -125,7 +125,11 @@ def test_tokens_are_joined_as_people_write_them():
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"no json"), gzip.compress(b'{"id": 1}')])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no gzip", gzip.compress(b"no json"), gzip.compress(b'{"id": 1}')],
+    ids=["nothing", "no gzip", "no JSON", "no lists"],
+)
 def test_another_file_is_refused_by_name(tmp_path, content):
     file = tmp_path / "x.gz"
     file.write_bytes(content)
