@@ -1,6 +1,9 @@
 """Label propagation: the predecessor's pinned results, and what it got wrong."""
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -80,6 +83,34 @@ def test_the_order_in_which_facts_are_stored_changes_nothing():
     for seed in range(10):
         shuffled = random.Random(seed).sample(pairs, len(pairs))
         assert members(range(40), edges(*((b, a) for a, b in shuffled))) == expected
+
+
+def test_how_a_process_hashes_text_changes_nothing():
+    """Graph bug 13: the order of hashes, another one in each process, is no order."""
+    script = """
+import random
+from services.graph.community_prompt import MemberFact, Portrait, local_summary, summary_request
+from services.graph.detection import GraphEdge, detect
+
+dice = random.Random(7)
+edges = [GraphEdge(n, *dice.sample(range(60), 2), dice.choice(["knows", "likes", "uses"])) for n in range(150)]
+print(detect(range(60), edges))
+facts = [MemberFact(e.id, e.source_id, e.target_id, e.relation, f"fact {e.id}", 0.5) for e in edges]
+portrait = Portrait("", [(n, f"Name {n}") for n in range(60)], facts)
+print(portrait.name, local_summary(portrait))
+print(summary_request(portrait, max_bytes=2_000, redact=True, timeout_seconds=1))
+"""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
 
 
 def test_ids_do_not_matter_when_the_order_of_entities_is_that_of_their_names():
