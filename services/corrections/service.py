@@ -25,6 +25,7 @@ from services.corrections.models import (
 )
 from services.corrections.store import CorrectionDatabase, CorrectionUnit
 from services.corrections.vectors import COLLECTION, CorrectionVectors, embed_job
+from services.embedding.points import row_of
 from services.embedding.spaces import VectorSpaces
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, MessageId
@@ -337,7 +338,7 @@ class Corrections:
         for hit in self._spaces.search(space, namespace, query, limit=limit * _POINTS_PER_HIT):
             if hit.score >= self._min_similarity:
                 # Hits come best first, so that the best vector of a correction counts.
-                scores.setdefault(int(hit.payload["correction_id"]), hit.score)
+                scores.setdefault(row_of(hit.payload, "correction_id"), hit.score)
         return scores
 
 

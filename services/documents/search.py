@@ -10,6 +10,7 @@ from typing import Protocol
 
 from services import errors
 from services.documents.store import DocumentDatabase, Passage
+from services.embedding.points import row_of
 from services.embedding.spaces import VectorSpaces
 from services.retrieval.fusion import Fused, Leg, fuse
 
@@ -108,7 +109,7 @@ class DocumentSearch:
         if space is not None:
             for hit in self._spaces.search(space, namespace, query, limit=depth * _WINDOWS_PER_CHUNK):
                 # Best window counts, and hits come best first.
-                scores.setdefault(int(hit.payload["chunk_id"]), hit.score)
+                scores.setdefault(row_of(hit.payload, "chunk_id"), hit.score)
                 if len(scores) >= depth:
                     break
         return Leg("vector", self._weights["vector"], scores)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services import errors
-from services.embedding.points import point_ids
+from services.embedding.points import point_ids, row_of
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import Collection, CollectionDatabase, CollectionState, EmbeddedRows
 from services.embedding.writing import removal_job
@@ -234,7 +234,7 @@ class VectorUpkeep:
     def _stored_points(self, owner: VectorOwner, physical: str, namespace: str) -> Iterator[tuple[str, int]]:
         after: str | None = None
         while page := self._spaces.store.scroll(physical, namespace, after=after, limit=_PER_STEP):
-            yield from ((point, int(payload.get(owner.field, 0))) for point, payload in page)
+            yield from ((point, row_of(payload, owner.field)) for point, payload in page)
             after = page[-1][0]
 
     def _marked(self, owner: VectorOwner, physical: str, namespace: str) -> Iterator[tuple[int, int]]:

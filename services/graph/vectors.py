@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from services.embedding.points import row_of
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import CollectionState
 from services.embedding.upkeep import VectorOwner
@@ -115,8 +116,7 @@ def entities_near(hits: Iterable[ScoredPoint], similarity: float) -> dict[int, f
     """The entities at least so near, best first, with their scores. A point that names none is passed over."""
     scores: dict[int, float] = {}
     for hit in hits:
-        entity_id = hit.payload.get("entity_id")
-        if hit.score >= similarity and type(entity_id) is int:
+        if hit.score >= similarity and (entity_id := row_of(hit.payload, "entity_id")):
             scores.setdefault(entity_id, hit.score)
     return scores
 

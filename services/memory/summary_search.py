@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from services import errors
+from services.embedding.points import row_of
 from services.embedding.spaces import VectorSpaces
 from services.ids import ConversationId
 from services.memory.models import ConversationName
@@ -139,5 +140,5 @@ class SummarySearch:
         for hit in found:
             if hit.reaches(floor):
                 # Hits come best first, so that the best window counts.
-                scores.setdefault(int(hit.payload[field]), hit.score)
+                scores.setdefault(row_of(hit.payload, field), hit.score)
         return scores

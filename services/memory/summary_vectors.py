@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from services import errors
+from services.embedding.points import row_of
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import CollectionState
 from services.embedding.upkeep import VectorOwner
@@ -135,7 +136,9 @@ class SummaryVectors:
         hits = self._spaces.store.search(
             space.collection.physical, namespace, vector, limit=_NEIGHBOURS, where=older
         )
-        close = [int(hit.payload["key_fact_id"]) for hit in hits if hit.reaches(self._duplicate_similarity)]
+        close = [
+            row_of(hit.payload, "key_fact_id") for hit in hits if hit.reaches(self._duplicate_similarity)
+        ]
         # A vector outlives its row for a moment, and what nobody can read is not known.
         with self._database.read() as unit:
             return [fact.fact for fact in unit.key_facts.get(namespace, close).values()]

@@ -12,6 +12,7 @@ from services.embedding.store import CollectionState
 from services.graph.models import EntityType, Extraction, FoundEdge, FoundEntity, Source
 from services.jobs.models import DETECT_CORRECTION, DETECT_MISSING, RECONCILE, Queue
 from services.memory.models import NewMessage, Origin, Role
+from services.ports import Point
 from tests.builders import (
     FallibleStore,
     ScriptedEmbedder,
@@ -404,6 +405,9 @@ def test_a_vector_without_its_row_is_no_correction(container):
     work(container)
     with container.sqlite.write() as connection:
         connection.exec_driver_sql("DELETE FROM zeph_corrections WHERE correction_text = 'use metres'")
+    space = container.spaces.for_reading(COLLECTION)
+    here = space.embedder.embed(["how long is the pier"], kind="document")[0]
+    container.spaces.write(space, "default", [Point("00000000-0000-4000-8000-000000000001", here, {})])
     hits = container.corrections.recall("how long is the pier").hits
     assert {hit.correction.correction_text for hit in hits} == {"use feet"}
 

@@ -3,6 +3,7 @@ import pytest
 from services import errors
 from services.documents.models import DocumentMetadata, SplitterConfig
 from services.documents.search import MAX_LIMIT
+from services.ports import Point
 from tests.builders import FallibleStore, ScriptedEmbedder, found_texts, work
 
 
@@ -129,6 +130,16 @@ def test_the_best_window_of_a_long_chunk_counts_once(container):
     work(container)
     answer = container.documents.search("needle in the hay", collection="zeph_documents", mode="vector")
     assert [hit.passage.source for hit in answer.hits] == ["long"]
+
+
+def test_a_vector_that_names_no_chunk_is_passed_over(container):
+    container.ingestion.add_text("needle in the hay", DocumentMetadata("one", "text/plain"))
+    work(container)
+    space = container.spaces.for_reading("zeph_documents")
+    here = space.embedder.embed(["needle in the hay"], kind="document")[0]
+    container.spaces.write(space, "default", [Point("00000000-0000-4000-8000-000000000001", here, {})])
+    answer = container.documents.search("needle in the hay", collection="zeph_documents", mode="vector")
+    assert [hit.passage.source for hit in answer.hits] == ["one"]
 
 
 def test_searching_vectors_only_without_an_embedder_says_why_nothing_is_found(build):

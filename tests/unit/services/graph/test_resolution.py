@@ -267,12 +267,15 @@ def test_lost_and_stray_vectors_are_mended(world):
     physical = space.collection.physical
     (lost, _), *_ = container.vectors.scroll(physical, NS)
     container.vectors.delete(physical, NS, [lost])
-    stray = Point("00000000-0000-4000-8000-000000000001", np.array([1, 0], np.float32), {"entity_id": 99})
-    container.spaces.write(space, NS, [stray])
+    stray = [
+        Point(f"00000000-0000-4000-8000-00000000000{number}", np.array([1, 0], np.float32), payload)
+        for number, payload in enumerate(({"entity_id": 99}, {}, {"entity_id": "one"}))
+    ]
+    container.spaces.write(space, NS, stray)
     enqueue(container, new_job(RECONCILE))
     work(container)
 
-    assert {payload["entity_id"] for _, payload in container.vectors.scroll(physical, NS)} == {1, 2}
+    assert [payload["entity_id"] for _, payload in container.vectors.scroll(physical, NS)] == [2, 1]
 
 
 # ---- by asking -----------------------------------------------------------------------------------------------------
