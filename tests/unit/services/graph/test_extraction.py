@@ -244,6 +244,19 @@ def test_an_edge_may_end_at_what_earlier_messages_named(connected, server):
     assert counters(container, "unknown_endpoint") == [1]
 
 
+def test_graph_07_what_looks_like_a_delimiter_is_text(connected, server):
+    """Case graph-07: an entity whose description held a separator was cut in two."""
+    entity = {"name": "Pipe", "type": "tool", "summary": "Joins a <|> b, and ## c."}
+    edges = [{"source": "Pipe", "target": "Ann", "relation": "helps", "fact": "Pipe helps a <|> b."}]
+    found = {"entities": [entity, {"name": "Ann", "type": "person"}], "edges": edges}
+    server.chat = lambda _request: json.dumps(found)
+    container = connected()
+    container.memory.remember("user", "Pipe helps Ann.")
+    work(container)
+    assert container.graph.entity("default", "Pipe").summary == "Joins a <|> b, and ## c."
+    assert [fact.edge.fact for fact in container.graph.facts("default", "Ann")] == ["Pipe helps a <|> b."]
+
+
 def test_a_hint_counts_from_the_message_and_not_from_the_worker(connected, server):
     """Graph bug 37: a backfill stamps no fact with today."""
     container = connected()
