@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from services import errors
 from services.embedding.windows import utf8
 from services.graph.communities import assign_new
-from services.graph.extraction_jobs import TEXTS_PER_JOB, TextKind, message_jobs, text_jobs
+from services.graph.extraction_jobs import TextKind, message_jobs, text_jobs
 from services.graph.gate import Limits, admitted
 from services.graph.llm_extraction import Found, is_hopeless
 from services.graph.local_extraction import KnownName, candidate_names
@@ -209,7 +209,8 @@ class GraphExtraction:
             while left > 0:
                 run.checkpoint()
                 with self._database.write() as unit:
-                    page = min(TEXTS_PER_JOB, left)
+                    # Of many jobs at once: to find the next page costs as much as the page.
+                    page = min(_PAGE, left)
                     ids = unit.texts.next_unread(
                         kind, namespace, after=after, limit=page, replacing=replacing
                     )

@@ -177,7 +177,8 @@ def read_texts(
         task = bar.add_task("texts", total=total)
 
         def idle() -> bool:
-            if total:
+            # Counting reads every message.
+            if not bar.disable:
                 bar.update(task, completed=total - waiting())
             with container.database.read() as unit:
                 depths = unit.jobs.depths(now=container.clock.now())
