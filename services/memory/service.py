@@ -178,7 +178,7 @@ class SemanticMemory:
         """Store messages in order, 500 to a transaction; the ids of those that are new.
 
         A message with an `import_key` that the conversation has already is left out, so that what was interrupted can
-        be repeated. Raises what `remember` raises.
+        be repeated. Unlike `remember`, it looks for no corrections in them. Raises what `remember` raises.
         """
         mine = namespace or self._namespace
         added: list[MessageId] = []
