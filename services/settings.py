@@ -73,6 +73,10 @@ def _path_or_none(value: object) -> object:
     return None if value == "" else _path(value)
 
 
+def _none_if_empty(value: object) -> object:
+    return None if value == "" else value
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -96,6 +100,7 @@ def _http_url_or_empty(value: str) -> str:
 
 AnyPath = Annotated[Path, BeforeValidator(_path)]
 OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none)]
+OptionalNumber = Annotated[float | None, BeforeValidator(_none_if_empty)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 OptionalHttpUrl = Annotated[str, AfterValidator(_http_url_or_empty)]
 
@@ -113,13 +118,23 @@ class SemanticSettings(Section):
 
     enabled: bool = Field(default=True, description="Search by meaning as well as by words.")
     recall_limit: int = Field(default=5, ge=1, le=1_000, description="Messages that one recall returns.")
-    vector_weight: float = Field(default=0.3, ge=0, le=1, description="Weight of similarity by meaning.")
-    keyword_weight: float = Field(default=0.7, ge=0, le=1, description="Weight of matching words.")
+    vector_weight: OptionalNumber = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Weight of similarity by meaning; empty = by length of messages.",
+    )
+    keyword_weight: OptionalNumber = Field(
+        default=None, ge=0, le=1, description="Weight of matching words; empty = by length of messages."
+    )
     assistant_weight: float = Field(
         default=0.5, ge=0, le=1, description="What a message of the assistant counts beside a user's."
     )
-    session_weight: float = Field(
-        default=0.4, ge=0, le=1, description="Weight of what else was found in the same session."
+    session_weight: OptionalNumber = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Weight of what else was found in the same session; empty = by length of messages.",
     )
     graph_weight: float = Field(
         default=0.0,
@@ -844,12 +859,19 @@ def _typed(text: str, field: FieldInfo) -> object:
         return (words | {"false": False, "0": False, "no": False, "off": False}).get(
             text.strip().lower(), text
         )
-    if field.annotation in {int, float}:
+    if (number := _number(field)) is not None:
         try:
-            return field.annotation(text)
+            return number(text)
         except ValueError:
             return text
     return text
+
+
+def _number(field: FieldInfo) -> type[int] | type[float] | None:
+    """The kind of number that the field holds, where it holds one."""
+    if field.annotation is int:
+        return int
+    return float if field.annotation in (float, float | None) else None
 
 
 def _is_table(key: str) -> bool:
@@ -887,7 +909,8 @@ def _allowed(field: FieldInfo) -> str:
         return "true or false"
     if get_origin(field.annotation) is Literal:
         return "one of " + ", ".join(get_args(field.annotation))
-    if field.annotation not in {int, float}:
+    number = _number(field)
+    if number is None:
         patterns = [rule.pattern for rule in field.metadata if getattr(rule, "pattern", None)]
         return f"text that matches {patterns[0]}" if patterns else ""
     bounds = {
@@ -900,7 +923,7 @@ def _allowed(field: FieldInfo) -> str:
     high = f"to {bounds['le']}" if "le" in bounds else f"and below {bounds['lt']}"
     if "gt" in bounds and "le" in bounds:
         high = f"and at most {bounds['le']}"
-    return f"{'a whole number' if field.annotation is int else 'a number'} {low} {high}"
+    return f"{'a whole number' if number is int else 'a number'} {low} {high}"
 
 
 def _shown(value: object) -> str | int | float | bool:

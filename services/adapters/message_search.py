@@ -225,11 +225,16 @@ def _owns_most(connection: sa.Connection, namespace: str) -> bool:
 def _shown(where: MessageFilter) -> str:
     """The columns of a place."""
     then = "" if where.as_of is None else " AND z.created_at <= :as_of"
-    return f"messages.conversation_id, messages.created_at, messages.role, EXISTS ({_CORRECTED}{then}) AS corrected"
+    return (
+        "messages.conversation_id, messages.created_at, messages.role, "
+        f"EXISTS ({_CORRECTED}{then}) AS corrected, length(messages.content) AS length"
+    )
 
 
 def _place(row: sa.Row[Any]) -> Place:
-    return Place(row.conversation_id, row.created_at, row.role == Role.ASSISTANT, bool(row.corrected))
+    return Place(
+        row.conversation_id, row.created_at, row.role == Role.ASSISTANT, bool(row.corrected), row.length
+    )
 
 
 def _scored(row: sa.Row[Any]) -> tuple[MessageId, tuple[float, Place]]:

@@ -18,7 +18,15 @@ from services.embedding.spaces import Space, VectorSpaces
 from services.ids import MessageId
 from services.memory.identifiers import Identifier, identifiers
 from services.memory.models import Message, MessageFilter
-from services.memory.ranking import CORRECTED_WEIGHT, Place, decay, mmr, weigh
+from services.memory.ranking import (
+    CORRECTED_WEIGHT,
+    Place,
+    Weights,
+    decay,
+    mmr,
+    weigh,
+    weights_by_length,
+)
 from services.memory.router import HeuristicRouter, MemoryRoute, MemoryRouter, Routing
 from services.memory.store import MemoryDatabase
 from services.memory.vectors import COLLECTION
@@ -50,14 +58,14 @@ _OUT_OF_REACH = (errors.TransientError, errors.DimensionMismatch, errors.ModelRe
 
 @dataclass(frozen=True, slots=True)
 class SemanticConfig:
-    """How recall ranks: the settings of [memory.semantic]. Weights are in [0, 1]; defaults were measured."""
+    """How recall ranks: the settings of [memory.semantic]. Weights are in [0, 1]; None: what suits the messages."""
 
     enabled: bool = True
     recall_limit: int = 5
-    vector_weight: float = 0.3
-    keyword_weight: float = 0.7
+    vector_weight: float | None = None
+    keyword_weight: float | None = None
     assistant_weight: float = 0.5
-    session_weight: float = 0.4
+    session_weight: float | None = None
     graph_weight: float = 0.0
     similarity_floor: float = 0.0
     temporal_decay_enabled: bool = False
@@ -199,10 +207,12 @@ class Recall:
         degraded: dict[str, str] = {}
         legs = self._legs(question, mode, degraded)
         held = self._held(question) if mode != "vector" else {}
-        ranked = fuse(legs)
-        found = dict.fromkeys([*(MessageId(hit.id) for hit in ranked), *held])
+        found = dict.fromkeys([*(MessageId(item) for leg in legs.values() for item in leg), *held])
         places = self._places(question, found)
-        scores = self._scores(ranked, held, places, question.now)
+        weights = self._weights(places.values())
+        counts = {"keyword": weights.keyword, "vector": weights.vector, "graph": self._graph_weight(question)}
+        ranked = fuse([Leg(name, counts[name], leg) for name, leg in legs.items()])
+        scores = self._scores(ranked, held, places, weights.session, question.now)
         chosen = self._diverse(scores, held, question)
         with self._database.read() as unit:
             messages = unit.messages.get(question.namespace, chosen)
@@ -229,36 +239,43 @@ class Recall:
 
     # ---- legs ------------------------------------------------------------------------------------------------
 
-    def _legs(self, question: _Question, mode: str | None, degraded: dict[str, str]) -> list[Leg]:
-        """The keyword leg, the vector leg, or both, and what the graph has for a question about relations.
+    def _legs(
+        self, question: _Question, mode: str | None, degraded: dict[str, str]
+    ) -> dict[str, Mapping[int, float]]:
+        """Scores by leg: keyword, vector or both, and what the graph has for a question about relations.
 
         Only the keyword route leaves the other leg out, and only while words find something: a vector alone is
         never better than both, and words cost no model call.
         """
         config = self._config
-        legs = self._stated(question) if mode is None else []
-        if mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight):
-            legs.append(Leg("keyword", config.keyword_weight, self._keyword(question)))
-        words_do = question.routing.route is MemoryRoute.KEYWORD and any(leg.scores for leg in legs)
-        if mode == "keyword" or words_do or (mode is None and not (config.enabled and config.vector_weight)):
+        legs: dict[str, Mapping[int, float]] = {}
+        if mode is None and (stated := self._stated(question)):
+            legs["graph"] = stated
+        if mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight != 0):
+            legs["keyword"] = self._keyword(question)
+        words_do = question.routing.route is MemoryRoute.KEYWORD and any(legs.values())
+        by_meaning = mode in ("vector", "hybrid") or (config.enabled and config.vector_weight != 0)
+        if mode == "keyword" or words_do or not by_meaning:
             return legs
         try:
-            legs.append(Leg("vector", config.vector_weight, self._vector(question)))
+            legs["vector"] = self._vector(question)
         except _OUT_OF_REACH as error:
             log.warning("recall_degraded leg=vector reason=%s", type(error).__name__)
             degraded["vector"] = str(error)
         return legs
 
-    def _stated(self, question: _Question) -> list[Leg]:
-        """The messages that state facts around what the question names; [] where the graph has none, or no weight."""
-        route = question.routing.route
-        weight = _RELATION_WEIGHT if route is MemoryRoute.GRAPH else self._config.graph_weight
-        if self._graph is None or not weight or route is MemoryRoute.KEYWORD:
-            return []
+    def _stated(self, question: _Question) -> Mapping[int, float]:
+        """The messages that state facts around what the question names; {} where the graph has none, or no weight."""
+        words_alone = question.routing.route is MemoryRoute.KEYWORD
+        if self._graph is None or not self._graph_weight(question) or words_alone:
+            return {}
         found = self._graph.messages(question.query, namespace=question.namespace, as_of=question.where.as_of)
         places = self._places(question, [MessageId(item) for item in found])
-        scores = {item: score for item, score in found.items() if MessageId(item) in places}
-        return [Leg("graph", weight, scores)] if scores else []
+        return {item: score for item, score in found.items() if MessageId(item) in places}
+
+    def _graph_weight(self, question: _Question) -> float:
+        related = question.routing.route is MemoryRoute.GRAPH
+        return _RELATION_WEIGHT if related else self._config.graph_weight
 
     def _keyword(self, question: _Question) -> Mapping[int, float]:
         with self._database.read() as unit:
@@ -315,14 +332,26 @@ class Recall:
 
     # ---- ranking ---------------------------------------------------------------------------------------------
 
+    def _weights(self, places: Iterable[Place]) -> Weights:
+        """Those that are set, and for the others what suits the length of what was found."""
+        config = self._config
+        weights = weights_by_length(place.length for place in places)
+        given = {
+            "keyword": config.keyword_weight,
+            "vector": config.vector_weight,
+            "session": config.session_weight,
+        }
+        return replace(weights, **{name: weight for name, weight in given.items() if weight is not None})
+
     def _scores(
         self,
         ranked: Sequence[Fused],
         held: Mapping[MessageId, Sequence[str]],
         places: Mapping[MessageId, Place],
+        session_weight: float,
         now: int,
     ) -> dict[MessageId, float]:
-        """Final scores in [0, 1.4] by default, without what identifiers add."""
+        """Final scores in [0, 1 + session_weight], without what identifiers add."""
         config = self._config
         fused = dict.fromkeys(held, 0.0) | {MessageId(hit.id): hit.score for hit in ranked}
         fused = {item: score for item, score in fused.items() if item in places}
@@ -330,7 +359,7 @@ class Recall:
             fused,
             {item: places[item] for item in fused},
             assistant_weight=config.assistant_weight,
-            session_weight=config.session_weight,
+            session_weight=session_weight,
         )
         if not config.temporal_decay_enabled:
             return scores

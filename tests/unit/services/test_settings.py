@@ -71,6 +71,7 @@ def test_the_file_beats_defaults_variables_beat_the_file_and_the_caller_beats_al
         ("ZEPH_LLM_RESPONSE_CACHE_ENABLED", "TRUE", ("llm",), "response_cache_enabled", True),
         ("ZEPH_LLM_RESPONSE_CACHE_TTL_SECS", "60", ("llm",), "response_cache_ttl_secs", 60),
         ("ZEPH_MEMORY__SEMANTIC__MMR_LAMBDA", ".5", ("memory", "semantic"), "mmr_lambda", 0.5),
+        ("ZEPH_MEMORY__SEMANTIC__VECTOR_WEIGHT", "1", ("memory", "semantic"), "vector_weight", 1.0),
         ("ZEPH_LOG_LEVEL", "INFO", (), "log_level", "info"),
         ("ZEPH_EMBEDDING__MODEL", "true", ("embedding",), "model", "true"),
         ("ZEPH_NAMESPACE", "7", (), "namespace", "7"),
@@ -93,6 +94,12 @@ def test_an_empty_variable_counts_as_not_set(data_dir, monkeypatch):
     monkeypatch.setenv("ZEPH_LLM__API_KEY", "")
 
     assert load_settings().namespace == "mine"
+
+
+def test_an_empty_text_in_the_file_leaves_an_optional_number_open(data_dir):
+    write(data_dir, '[memory.semantic]\nvector_weight = ""\nkeyword_weight = 1\n')
+    weights = load_settings().memory.semantic
+    assert (weights.vector_weight, weights.keyword_weight) == (None, 1.0)
 
 
 def test_short_and_long_name_may_agree_but_not_differ(monkeypatch):

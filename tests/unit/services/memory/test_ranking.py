@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from services.memory.ranking import MICROSECONDS_PER_DAY, SESSION_GAP, Place, decay, mmr, weigh
+from services.memory.ranking import (
+    MICROSECONDS_PER_DAY,
+    SESSION_GAP,
+    Place,
+    decay,
+    mmr,
+    weigh,
+    weights_by_length,
+)
 
 DAY = MICROSECONDS_PER_DAY
 RIGHT, UP, MOSTLY_RIGHT = (np.array(v, dtype=np.float32) for v in ([1, 0], [0, 1], [0.8, 0.6]))
@@ -59,6 +67,20 @@ def test_nothing_in_or_no_limit_gives_nothing():
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------
+
+
+def test_words_weigh_more_among_short_messages_than_among_long_ones():
+    short, middle, long = weights_by_length([150]), weights_by_length([225]), weights_by_length([300])
+    assert weights_by_length([]) == weights_by_length([1]) == short
+    assert weights_by_length([10**7]) == long
+    assert short.keyword > middle.keyword > long.keyword
+    assert short.vector < middle.vector < long.vector
+    assert short.session < middle.session < long.session
+    assert middle.keyword == pytest.approx((short.keyword + long.keyword) / 2)
+
+
+def test_one_long_message_among_short_ones_changes_no_weights():
+    assert weights_by_length([20, 30, 10**6]) == weights_by_length([25])
 
 
 def test_an_assistant_counts_by_its_weight():

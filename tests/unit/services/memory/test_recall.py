@@ -361,5 +361,27 @@ def test_diversity_can_be_switched_off(build):
 # ---- settings --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("text", "worth"), [("tea", 1.4), ("tea " * 56, 1.55), ("tea " * 100, 1.7)])
+def test_the_session_counts_more_among_long_messages(container, text, worth):
+    remember(container, text)
+    work(container)
+    (hit,) = answer(container, "tea").hits
+    assert hit.score == pytest.approx(worth, abs=0.01)
+
+
+@pytest.mark.parametrize("text", ["tea", "tea " * 100])
+def test_a_weight_that_is_set_holds_for_every_length(build, text):
+    container = build(
+        memory__semantic__session_weight=0.1,
+        memory__semantic__keyword_weight=1.0,
+        memory__semantic__vector_weight=0.0,
+    )
+    remember(container, text, text + " and " + text + " and milk", "the milk is sour")
+    work(container)
+    both, words = (answer(container, "tea milk", mode=mode).hits for mode in ("hybrid", "keyword"))
+    assert words[0].score == pytest.approx(1.1)
+    assert {(hit.message.id, hit.score) for hit in words} <= {(hit.message.id, hit.score) for hit in both}
+
+
 def test_the_configuration_has_every_setting_with_the_same_default():
     assert dataclasses.asdict(SemanticConfig()) == SemanticSettings().model_dump()
