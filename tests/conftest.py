@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import ipaddress
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import configuration
 
 from services.adapters import migrations, sqlite
 from services.adapters.in_memory import FixedEntropy, ManualClock
@@ -18,6 +21,12 @@ from services.bootstrap import Container
 from services.settings import load_settings
 
 Build = Callable[..., Container]
+
+
+# What Hypothesis keeps for itself would otherwise stay behind in the folder from which the tests are run.
+_hypothesis_home = tempfile.mkdtemp(prefix="hypothesis-")
+configuration.set_hypothesis_home_dir(_hypothesis_home)
+atexit.register(shutil.rmtree, _hypothesis_home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
