@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import insert
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
 from services.adapters.graph_rows import ACTIVE
+from services.adapters.scopes import scope_token
 from services.adapters.tables import (
     acp_sessions,
     correction_embeddings,
@@ -29,7 +30,7 @@ from services.corrections.models import (
     StatedFact,
     UserCorrection,
 )
-from services.ids import ConversationId, MessageId, fields_hash
+from services.ids import ConversationId, MessageId
 from services.jobs.models import EMBED_CORRECTION
 from services.retrieval.query import match_expression, segment
 
@@ -102,7 +103,9 @@ class SqlCorrectionRows(MarkedRows):
 
     def search(self, namespace: str, query: str, *, limit: int) -> dict[int, float]:
         """See CorrectionRows."""
-        expression = match_expression(query, scope=_scope(namespace), columns="correction_text")
+        expression = match_expression(
+            query, scope=scope_token("corrections", namespace), columns="correction_text"
+        )
         if expression is None:
             return {}
         score: sa.ColumnElement[float] = sa.literal_column("bm25(corrections_fts, 1.0, 0.0)")
@@ -199,12 +202,7 @@ class SqlCorrectionRows(MarkedRows):
 def correction_index(namespace: str, request: str, text: str) -> dict[str, str]:
     """The columns that full-text search reads: what had been asked belongs to what a correction is about."""
     whole = f"{request}\n{text}"
-    return {"segmented": segment(whole) or whole, "scope": _scope(namespace)}
-
-
-def _scope(namespace: str) -> str:
-    """One word of digits for a namespace, which no stemmer changes."""
-    return f"{int(fields_hash('corrections', namespace)[:15], 16):d}"
+    return {"segmented": segment(whole) or whole, "scope": scope_token("corrections", namespace)}
 
 
 def _correction(row: Any) -> UserCorrection:

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.sqlite import insert
 from services.adapters.collection_rows import SqlCollectionRows
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts, with_ids
+from services.adapters.scopes import scope_token
 from services.adapters.tables import chunk_embeddings as e
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
@@ -273,11 +274,6 @@ class SqlDocumentRows(MarkedRows):
             )
             found |= {row.id: _passage(row) for row in rows}
         return found
-
-
-def scope_token(namespace: str, collection: str) -> str:
-    """One word of digits for (namespace, collection), which no stemmer changes."""
-    return f"{int(fields_hash(namespace, collection)[:15], 16):d}"
 
 
 def _keyed(version: DocumentVersion) -> Iterator[tuple[tuple[str, int], Chunk]]:

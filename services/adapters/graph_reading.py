@@ -8,7 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from services.adapters.graph_rows import ACTIVE, entity_scope, true_as_of
+from services.adapters.graph_rows import ACTIVE, true_as_of
+from services.adapters.scopes import scope_token
 from services.adapters.tables import graph_edges, graph_entities, graph_entity_aliases
 from services.graph.models import AsOf
 from services.graph.traversal import Link
@@ -103,7 +104,7 @@ class SqlGraphReading:
         )
 
     def _search(self, namespace: str, text: str, *, column: str, prefix: bool, limit: int) -> list[int]:
-        scope = entity_scope(namespace)
+        scope = scope_token("entities", namespace)
         expression = match_expression(text, scope=scope, columns=column)
         if prefix:
             expression = _beginnings(text, scope=scope, column=column)

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts, with_ids
+from services.adapters.scopes import scope_token
 from services.adapters.tables import chunks, entity_embeddings, graph_metadata, messages
 from services.adapters.tables import graph_communities as c
 from services.adapters.tables import graph_community_members as m
@@ -21,7 +22,6 @@ from services.adapters.tables import graph_entity_sources as w
 from services.graph.facts import EdgeDraft
 from services.graph.models import Alias, AsOf, Edge, EdgeSource, Entity, EntityType, Source
 from services.graph.store import ENTITIES_PER_BLOCK, EntityText, Erased, Match, NewEntity, entity_text
-from services.ids import fields_hash
 from services.jobs.models import EMBED_ENTITIES
 from services.retrieval.query import segment
 
@@ -117,7 +117,7 @@ class SqlGraphRows(MarkedRows):
         """See GraphRows."""
         if not entities:
             return []
-        now, scope = self._clock.now(), entity_scope(namespace)
+        now, scope = self._clock.now(), scope_token("entities", namespace)
         rows = [
             {
                 "namespace": namespace,
@@ -525,11 +525,6 @@ def true_as_of(as_of: AsOf, now: int) -> tuple[sa.ColumnElement[bool], ...]:
     not_yet = e.c.expired_at > known_at
     ended = sa.and_(e.c.expired_at <= known_at, e.c.valid_to > valid_at)
     return e.c.created_at <= known_at, e.c.valid_from <= valid_at, sa.or_(still, not_yet, ended)
-
-
-def entity_scope(namespace: str) -> str:
-    """One word of digits for a namespace, which no stemmer changes."""
-    return f"{int(fields_hash('entities', namespace)[:15], 16):d}"
 
 
 def _text_is(table: sa.Table, source: Source) -> tuple[sa.ColumnElement[bool], ...]:

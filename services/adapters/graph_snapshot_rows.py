@@ -10,7 +10,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters import tables as t
 from services.adapters.erasure import parts
-from services.adapters.graph_rows import entity_scope
+from services.adapters.scopes import scope_token
 from services.memory.snapshot_file import GRAPH_FIELDS, Record
 from services.retrieval.query import segment
 
@@ -55,7 +55,7 @@ class SqlGraphSnapshotRows:
         row |= {
             "namespace": namespace,
             "segmented": segment(entity["name"]),
-            "scope": entity_scope(namespace),
+            "scope": scope_token("entities", namespace),
         }
         new = insert(n).values(row).on_conflict_do_nothing().returning(n.c.id)
         added = self._connection.execute(new).scalar()

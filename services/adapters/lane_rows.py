@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from services.adapters.document_rows import scope_token
 from services.adapters.erasure import parts
+from services.adapters.scopes import scope_token
 from services.adapters.tables import chunks, documents, graph_entity_aliases, graph_entity_sources
 from services.graph.lane import Titled
 from services.retrieval.query import phrase_expression

@@ -15,7 +15,8 @@ from services import errors
 from services.adapters import message_search
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
-from services.adapters.message_search import filter_sql, filter_values, message_scope
+from services.adapters.message_search import filter_sql, filter_values
+from services.adapters.scopes import scope_token
 from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP, undetected_messages
 from services.adapters.tables import conversations as c
 from services.adapters.tables import message_embeddings as e
@@ -366,7 +367,7 @@ def _row(namespace: str, conversation_id: ConversationId, message: NewMessage, n
         "content": message.content,
         # Kept only where the index must hold something else than the content.
         "segmented": cut or (indexed if indexed != message.content else None),
-        "scope": message_scope(namespace),
+        "scope": scope_token("messages", namespace),
         # Escaped, because parts may hold what UTF-8 cannot say.
         "parts": json.dumps([dict(part) for part in message.parts]),
         "content_hash": content_hash(message.content),

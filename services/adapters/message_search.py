@@ -12,7 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from services.ids import MessageId, fields_hash
+from services.adapters.scopes import scope_token
+from services.ids import MessageId
 from services.memory.models import MessageFilter, Role
 from services.memory.ranking import Place
 from services.retrieval.query import any_of, in_scope, phrase_expression, search_terms
@@ -121,11 +122,6 @@ def by_id(connection: sa.Connection, namespace: str, ids: Sequence[MessageId]) -
     return connection.execute(_ALIVE, arguments).all() if ids else []
 
 
-def message_scope(namespace: str) -> str:
-    """One word of digits for a namespace, which no stemmer changes."""
-    return f"{int(fields_hash('messages', namespace)[:15], 16):d}"
-
-
 def filter_sql(where: MessageFilter) -> str:
     """The SQL condition of a filter on `messages`, with the values of `filter_values` to be bound."""
     tests = [test for field, test in _TESTS.items() if field in _given(where)]
@@ -167,7 +163,7 @@ class _Looker:
         self._within = where.conversation_id is not None
         # Where most is of this namespace, its scope only costs: the filter has the last word anyway.
         most = _owns_most(connection, namespace)
-        self._scope = "" if most else f"{in_scope(message_scope(namespace))} AND "
+        self._scope = "" if most else f"{in_scope(scope_token('messages', namespace))} AND "
 
     def ahead(
         self, expression: str, narrower: str | None

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from services.adapters import tables as t
 from services.adapters.database import Unit
-from services.adapters.document_rows import scope_token
 from services.adapters.erasure import Erasure, parts
+from services.adapters.scopes import scope_token
 from services.embedding.writing import removal_job
 from services.graph.names import canonical
 from services.ids import DEFAULT_NAMESPACE

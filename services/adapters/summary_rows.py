@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
+from services.adapters.scopes import scope_token
 from services.adapters.tables import (
     key_fact_embeddings,
     key_facts,
@@ -18,7 +19,7 @@ from services.adapters.tables import (
     summaries,
     summary_embeddings,
 )
-from services.ids import ConversationId, content_hash, fields_hash
+from services.ids import ConversationId, content_hash
 from services.jobs.models import EMBED_SUMMARY
 from services.memory.summary_store import KeyFact, RowText, Summary
 from services.retrieval.query import match_expression, segment
@@ -44,7 +45,9 @@ class _TextRows(MarkedRows):
     ) -> dict[int, float]:
         """See TextRows."""
         name = f"{self._rows.name}_fts"
-        expression = match_expression(query, scope=_scope(namespace), columns=self._text.name)
+        expression = match_expression(
+            query, scope=scope_token("summaries", namespace), columns=self._text.name
+        )
         if expression is None:
             return {}
         score: sa.ColumnElement[float] = sa.literal_column(f"bm25({name}, 1.0, 0.0)")
@@ -97,7 +100,7 @@ class SqlSummaryRows(_TextRows):
             "last_message_id": last,
             "token_estimate": token_estimate,
             "segmented": segment(content),
-            "scope": _scope(namespace),
+            "scope": scope_token("summaries", namespace),
             "created_at": self._clock.now() if created_at is None else created_at,
         }
         return int(
@@ -157,7 +160,7 @@ class SqlKeyFactRows(_TextRows):
                 "summary_id": summary_id,
                 "fact": fact,
                 "segmented": segment(fact),
-                "scope": _scope(namespace),
+                "scope": scope_token("summaries", namespace),
                 "content_hash": _fact_hash(fact),
                 "created_at": self._clock.now(),
             }
@@ -183,11 +186,6 @@ class SqlKeyFactRows(_TextRows):
             Erasure(self._connection, self._clock).bury("key_fact", *mine)
             removed += self._connection.execute(sa.delete(key_facts).where(*mine)).rowcount
         return removed
-
-
-def _scope(namespace: str) -> str:
-    """One word of digits for a namespace, which no stemmer changes."""
-    return f"{int(fields_hash('summaries', namespace)[:15], 16):d}"
 
 
 def _fact_hash(fact: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.adapters.document_rows import scope_token
+from services.adapters.scopes import scope_token
 from services.bootstrap import Container, open_container
 from services.embedding.points import point_ids
 from services.embedding.store import CollectionState

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from services import errors
-from services.adapters.graph_rows import entity_scope
+from services.adapters.scopes import scope_token
 from services.adapters.sqlite import driver
 from services.bootstrap import Container
 from services.doctor.models import Report
@@ -85,7 +85,7 @@ def fill(made: Container, folder: Path) -> None:
 
 def graph(made: Container, namespace: str) -> None:
     """Two entities with a fact, an alias and a community, and a fact that no longer holds."""
-    scope = entity_scope(namespace)
+    scope = scope_token("entities", namespace)
     base = 1 if namespace == "default" else 101
     entity = "INSERT INTO graph_entities(id, namespace, name, canonical_name, entity_type, scope, first_seen_at, last_seen_at)"
     edge = (
