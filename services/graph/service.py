@@ -300,7 +300,8 @@ def _named(unit: GraphUnit, namespace: str, name: EntityName) -> Entity | None:
 def _required(unit: GraphUnit, namespace: str, name: EntityName) -> Entity:
     found = _named(unit, namespace, name)
     if found is None:
-        raise errors.NotFound(f"namespace {namespace} knows no {name!r}")
+        shown = f"id:{name}" if isinstance(name, int) else repr(name)
+        raise errors.NotFound(f"namespace {namespace} has no entity {shown}")
     return found
 
 

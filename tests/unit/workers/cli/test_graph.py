@@ -221,3 +221,8 @@ def test_a_message_that_is_not_there_is_named_and_queues_nothing(zeph, graph):
     assert zeph("graph", "forget", str(2**63)).code == 2
     with graph.database.read() as unit:
         assert unit.jobs.select(kind="memory.extract_graph") == []
+
+
+def test_an_entity_that_is_not_there_is_named_as_it_was_asked_for(zeph, graph):
+    said = [zeph("graph", "merge", name, "Ada").err.strip() for name in ("id:999", "Nobody")]
+    assert said == [f"error: namespace default has no entity {name}" for name in ("id:999", "'Nobody'")]
