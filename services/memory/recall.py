@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from services import errors
-from services.embedding.points import message_point_ids
+from services.embedding.points import message_point_ids, row_of
 from services.embedding.spaces import Space, VectorSpaces
 from services.ids import MessageId
 from services.memory.identifiers import Identifier, identifiers
@@ -302,7 +302,7 @@ class Recall:
             for point in points:
                 if point.reaches(self._config.similarity_floor):
                     # The best window of a message counts, and points come best first.
-                    best.setdefault(MessageId(int(point.payload["message_id"])), point.score)
+                    best.setdefault(MessageId(row_of(point.payload, "message_id")), point.score)
             places = self._places(question, best)
             passing = {int(item): score for item, score in best.items() if item in places}
             if len(passing) >= question.limit or len(points) < asked or asked >= _MOST_POINTS:

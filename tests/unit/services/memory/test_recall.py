@@ -6,6 +6,8 @@ from services import errors
 from services.memory.models import MessageFilter, Role
 from services.memory.recall import MAX_LIMIT, SemanticConfig
 from services.memory.router import MemoryRoute
+from services.memory.vectors import COLLECTION
+from services.ports import Point
 from services.settings import SemanticSettings
 from tests.builders import FallibleStore, ScriptedEmbedder, work
 
@@ -164,6 +166,15 @@ def test_vectors_whose_rows_are_gone_make_room_for_those_further_down(container)
         # Behind the back of everything that would remove their vectors.
         connection.exec_driver_sql("UPDATE messages SET deleted_at = 1 WHERE id <= ?", (gone[-1],))
     assert ids(container, "tea", mode="vector", limit=1) == [kept]
+
+
+def test_a_vector_that_names_no_message_is_passed_over(container):
+    tea = remember(container, "a pot of tea")
+    work(container)
+    space = container.spaces.for_reading(COLLECTION)
+    here = space.embedder.embed(["a pot of tea"], kind="document")[0]
+    container.spaces.write(space, "default", [Point("00000000-0000-4000-8000-000000000001", here, {})])
+    assert ids(container, "a pot of tea", mode="vector") == tea
 
 
 # ---- legs and what is down -------------------------------------------------------------------------------------
