@@ -369,4 +369,4 @@ def test_store_and_model_agree_after_every_step_of_a_life_b13(
     monkeypatch.setenv("ZEPH_CONFIG", "")
     monkeypatch.setitem(sqlite._MODE_PRAGMAS, "durable", ("PRAGMA synchronous = OFF",))
     life = type("ThisLife", (Life,), {"migrated": migrated, "folder": tmp_path})
-    run_state_machine_as_test(life, settings=fuzz(commit=12, nightly=5_000, stateful_step_count=50))
+    run_state_machine_as_test(life, settings=fuzz(commit=10, nightly=5_000, stateful_step_count=50))

@@ -62,7 +62,7 @@ def test_any_text_is_read_back_as_it_was_said_or_refused_b1(build):
     container = build(memory__graph__enabled=True)
     said: dict[int, str] = {}
 
-    @fuzz(commit=300, nightly=50_000)
+    @fuzz(commit=150, nightly=50_000)
     @given(TEXTS, TEXTS | st.none(), PARTS, st.none() | st.integers(-(2**70), 2**70), TEXTS)
     def check(text: Any, speaker: Any, parts: Any, created_at: Any, key: Any) -> None:
         try:

@@ -21,7 +21,7 @@ TABLES = (
     "conversations messages summaries zeph_corrections acp_sessions acp_session_events graph_entities "
     "graph_entity_aliases graph_entity_sources graph_edges graph_edge_sources graph_communities graph_metadata"
 ).split()
-COMMIT = 500
+COMMIT = 300
 NEW = "conversations messages summaries sessions events entities edges communities".split()
 ODD = [None, True, -1, 0, 2**63, 1.5, "", "\x00", "x" * 300, [], {}, [[1]], {"a": 1}, "\u202e", "1"]
 BYTES = b'{}[]",:\\0\xff\x00\n'
