@@ -384,10 +384,16 @@ class MemorySettings(Section):
         default=0, ge=0, le=100_000_000, description="Size of a context; 0 = unlimited."
     )
     soft_compaction_threshold: float = Field(
-        default=0.70, gt=0, lt=1, description="Share of the budget at which old tool output is dropped."
+        default=0.70,
+        gt=0,
+        lt=1,
+        description="For agents: share of the budget at which to drop old tool output; nothing here acts on it.",
     )
     hard_compaction_threshold: float = Field(
-        default=0.90, gt=0, lt=1, description="Share of the budget at which old turns are summarised."
+        default=0.90,
+        gt=0,
+        lt=1,
+        description="For agents: share of the budget at which to summarise old turns; nothing here acts on it.",
     )
     compaction_preserve_tail: int = Field(
         default=6, ge=0, le=100_000, description="Last messages never compacted."
