@@ -58,8 +58,9 @@ def print_fact(record: FactRecord, told: Provenance) -> None:
 
     edge = record.edge
     seen = edge.relation == CO_OCCURRENCE
-    say(f"{record.source} {shown_relation(edge.relation)} {record.target}", bold=True)
-    if edge.fact:
+    triple = f"{record.source} {shown_relation(edge.relation)} {record.target}"
+    say(triple, bold=True)
+    if edge.fact.rstrip(".") not in ("", triple):
         say(f"   {edge.fact}")
     what = f"fact {edge.id}, confidence {edge.confidence:.2f}, {_period(record)}"
     say(f"   {what}{'; seen together in a text, not stated' if seen else ''}", dim=True)

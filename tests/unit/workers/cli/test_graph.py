@@ -88,6 +88,10 @@ def test_an_unknown_name_offers_those_that_resemble_it(zeph, graph):
     assert "zeph graph entities" in zeph("graph", "entity", "xyzzy").err
 
 
+def test_a_sentence_that_says_no_more_than_the_relation_is_not_repeated(zeph, graph):
+    assert zeph("graph", "path", "Ada", "Acme").out.count("Ada works at Acme") == 1
+
+
 def test_a_path_is_told_fact_by_fact(zeph, graph):
     result = zeph("graph", "path", "Ada", "Ben")
     assert [line for line in result.out.splitlines() if not line.startswith(" ")] == [
