@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 # How long an idle thread waits before it looks again: longer every time, so that work that follows work starts soon.
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.25
+# What is due so soon is waited for: a job that is enqueued while the clock was just read lies in its future.
+_SOON_MICROSECONDS = 1_000_000
 
 
 class LocalWorker:
@@ -103,6 +105,13 @@ def nothing_left(container: Container, queues: Sequence[str]) -> bool:
     with container.database.read() as unit:
         depths = unit.jobs.depths(now=container.clock.now())
     return not any(depth.pending + depth.delayed + depth.running for depth in depths if depth.queue in queues)
+
+
+def nothing_due(container: Container, queues: Sequence[str]) -> bool:
+    """Whether no job of these queues runs or is due within a second; others may wait for a later time."""
+    with container.database.read() as unit:
+        depths = unit.jobs.depths(now=container.clock.now() + _SOON_MICROSECONDS)
+    return not any(depth.pending + depth.running for depth in depths if depth.queue in queues)
 
 
 def run_pending(container: Container, queues: Sequence[str] = tuple(Queue)) -> None:

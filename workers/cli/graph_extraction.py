@@ -163,7 +163,7 @@ def read_texts(
     """Run what is due of the graph's queue, with a progress bar on a terminal; what waits for a retry stays."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from workers.local import LocalWorker
+    from workers.local import LocalWorker, nothing_due
 
     out = console(stderr=True)
     columns = (TextColumn("texts"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -180,9 +180,7 @@ def read_texts(
             # Counting reads every message.
             if not bar.disable:
                 bar.update(task, completed=total - waiting())
-            with container.database.read() as unit:
-                depths = unit.jobs.depths(now=container.clock.now())
-            return not any(depth.pending + depth.running for depth in depths if depth.queue == Queue.GRAPH)
+            return nothing_due(container, [Queue.GRAPH])
 
         worker.run_until(idle)
 

@@ -7,7 +7,7 @@ from services import errors
 from services.documents.models import DocumentMetadata, SplitterConfig
 from services.jobs.models import RECONCILE, JobKind, JobState, NewJob, Queue
 from tests.builders import PlainParser, ScriptedEmbedder, enqueue, job, new_job, rows, submit, write_files
-from workers.local import LocalWorker, nothing_left, run_job, run_pending
+from workers.local import LocalWorker, nothing_due, nothing_left, run_job, run_pending
 
 
 @pytest.fixture
@@ -71,6 +71,14 @@ def test_only_the_named_queues_are_worked_on(container):
     assert job(container, embed).state is JobState.PENDING
     assert not nothing_left(container, [Queue.EMBEDDING])
     assert nothing_left(container, [Queue.MAINTENANCE])
+
+
+def test_a_job_enqueued_while_the_clock_was_just_read_is_not_left_behind(container):
+    now = container.clock.now()
+    enqueue(container, new_job(run_after=now + 500_000, payload={"document_id": 1}))
+    enqueue(container, new_job(RECONCILE, run_after=now + 60_000_000))
+    assert not nothing_due(container, [Queue.EMBEDDING])
+    assert nothing_due(container, [Queue.MAINTENANCE])
 
 
 def test_the_jobs_of_a_vanished_worker_are_taken_over(build):
