@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say
+from workers.cli.session import AsJson, Namespace, open_container, print_json, say, say_facts
 
 app = typer.Typer(no_args_is_help=True, help="See and remove cached answers of language models.")
 
@@ -20,9 +20,7 @@ def stats(context: typer.Context, *, namespace: Namespace = None, as_json: AsJso
     if as_json:
         print_json(facts)
         return
-    times = {name: value and iso_time(value) for name, value in facts.items() if name.endswith("_at")}
-    for name, value in (facts | times).items():
-        say(f"{name.replace('_', ' ')}: {'-' if value is None else value}")
+    say_facts(facts)
 
 
 @app.command()

@@ -35,7 +35,7 @@ class Provenance:
             return {
                 "message": message.id,
                 "conversation": message.conversation_id,
-                "said_at": iso_time(message.created_at),
+                "said_at": message.created_at,
                 "role": message.role.value,
                 "speaker": message.speaker,
             }
@@ -78,7 +78,7 @@ def shown_relation(relation: str) -> str:
 
 
 def fact_json(record: FactRecord, told: Provenance) -> dict[str, Any]:
-    """The same for machines. Times in the edge are microseconds."""
+    """The same for machines."""
     sources = [{**asdict(source), "place": told.place(source)} for source in record.sources]
     return {
         **asdict(record.edge),

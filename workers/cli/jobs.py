@@ -9,7 +9,7 @@ import typer
 
 from services import errors
 from services.jobs.models import INGEST_BATCH, JobState
-from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, table
+from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, say_facts, table
 
 if TYPE_CHECKING:
     from services.jobs.models import Job
@@ -72,8 +72,7 @@ def show(context: typer.Context, job_id: JobId, *, as_json: AsJson = False) -> N
     if as_json:
         print_json(facts)
         return
-    for name, value in facts.items():
-        say(f"{name}: {value}")
+    say_facts(facts)
 
 
 @app.command()
@@ -131,5 +130,4 @@ def purge(
 def _as_json(job: Job) -> dict[str, Any]:
     facts = asdict(job)
     facts.pop("lease_token")
-    times = ("run_after", "lease_until", "created_at", "started_at", "finished_at")
-    return facts | {name: facts[name] and iso_time(facts[name]) for name in times}
+    return facts

@@ -15,10 +15,10 @@ from workers.cli.session import (
     Conversation,
     Namespace,
     conversation_name,
-    iso_time,
     open_container,
     print_json,
     say,
+    say_facts,
     table,
 )
 
@@ -38,9 +38,7 @@ def stats(context: typer.Context, *, namespace: Namespace = None, as_json: AsJso
     if as_json:
         print_json(facts)
         return
-    times = {name: value and iso_time(value) for name, value in facts.items() if name.endswith("_at")}
-    for name, value in (facts | times).items():
-        say(f"{name.replace('_', ' ')}: {'-' if value is None else value}")
+    say_facts(facts)
 
 
 @app.command()

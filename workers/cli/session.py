@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+# Names of stored times, besides all that end in `_at`.
+_TIMES = frozenset({"lease_until", "run_after", "valid_from", "valid_to"})
 _PIPE_WIDTH = 400
 _SHOWN_CHARACTERS = 600
 _LONGEST_ID = 18
@@ -97,12 +100,29 @@ def microseconds(option: str, text: str | None) -> int | None:
             f"--{option} is {text!r}: use a date or time such as 2031-05-08T10:30"
         ) from None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+    """One JSON document on standard output; stored times in it become ISO 8601 in UTC, to the microsecond."""
+    sys.stdout.write(json.dumps(_with_times(value), ensure_ascii=False, indent=2, default=str) + "\n")
+
+
+def _with_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: (_EPOCH + timedelta(microseconds=each)).isoformat()
+            if (name.endswith("_at") or name in _TIMES) and type(each) is int
+            else _with_times(each)
+            for name, each in value.items()
+        }
+    return [_with_times(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def say_facts(facts: Mapping[str, Any]) -> None:
+    """One line for each fact, times readable."""
+    for name, value in _with_times(dict(facts)).items():
+        say(f"{name.replace('_', ' ')}: {'-' if value is None else value}")
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from services import errors
-from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, table
+from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, say_facts, table
 from workers.cli.snapshot import Force, NewFile, import_file, print_export
 
 app = typer.Typer(no_args_is_help=True, help="Stored agent sessions: list, replay, move and remove them.")
@@ -34,7 +34,7 @@ def list_sessions(
         most = container.settings.memory.sessions.max_history if limit is None else limit
         found = container.sessions(namespace).list_acp_sessions(most or None)
     if as_json:
-        print_json([_as_json(asdict(info)) for info in found])
+        print_json([asdict(info) for info in found])
         return
     rows = [
         (info.id, info.title or "-", info.events, iso_time(info.created_at), iso_time(info.updated_at))
@@ -51,12 +51,11 @@ def show(
     with open_container(context) as container:
         store = container.sessions(namespace)
         info, events = store.acp_session(session_id), store.load_acp_events(session_id)
-    facts = _as_json(asdict(info))
+    facts = asdict(info)
     if as_json:
-        print_json(facts | {"events": [_as_json(asdict(event)) for event in events]})
+        print_json(facts | {"events": [asdict(event) for event in events]})
         return
-    for name, value in facts.items():
-        say(f"{name}: {'-' if value is None else value}")
+    say_facts(facts)
     for event in events:
         say(f"\n[{iso_time(event.created_at)}] {event.event_type}\n{event.payload}")
 
@@ -118,8 +117,3 @@ def delete(context: typer.Context, session_id: SessionId, *, namespace: Namespac
         if not container.sessions(namespace).delete_acp_session(session_id):
             raise errors.NotFound(f"there is no session {session_id}: `zeph sessions list` shows them")
     say(f"session {session_id} is deleted")
-
-
-def _as_json(facts: dict[str, Any]) -> dict[str, Any]:
-    times = ("created_at", "updated_at")
-    return facts | {name: iso_time(facts[name]) for name in times if name in facts}

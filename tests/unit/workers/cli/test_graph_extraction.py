@@ -166,4 +166,4 @@ def test_an_imported_chat_answers_what_is_known_of_somebody_with_provenance(
     assert {fact["source"], fact["target"]} == {"Ann", "Rome"}
     (source,) = fact["sources"]
     assert (fact["relation"], source["extractor"], source["message_id"]) == (relation, extractor, 1)
-    assert fact["valid_from"] == 1_935_964_800_000_000
+    assert fact["valid_from"] == "2031-05-08T00:00:00+00:00"

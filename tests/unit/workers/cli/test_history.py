@@ -41,7 +41,7 @@ def test_json_has_every_field(zeph, stored):
     assert (first["content"], first["role"], first["created_at"]) == (
         "hello [red]",
         "user",
-        1_700_000_000_000_000,
+        "2023-11-14T22:13:20+00:00",
     )
     assert (second["speaker"], second["parts"], second["agent_visible"]) == ("Ann", [], True)
 
