@@ -4,12 +4,16 @@ with FakeQdrant() as server:
     ... use server.url ...
     server.stop()    # connections are refused, the points stay
     server.start()   # on the same port
+    server.delay = 5                                   # seconds before each answer
+    server.drops = lambda method, path: method == "PUT"  # done, but the connection ends without a reply
+    server.forget()  # all collections are gone, as with the folder of the data
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -23,6 +27,8 @@ class FakeQdrant:
     def __init__(self) -> None:
         self.client = QdrantClient(location=":memory:", force_disable_check_same_thread=True)
         self.lock = threading.Lock()
+        self.delay = 0.0
+        self.drops: Callable[[str, str], bool] = lambda _method, _path: False
         self._port = 0
         self._server: ThreadingHTTPServer | None = None
 
@@ -50,6 +56,11 @@ class FakeQdrant:
             self._server.server_close()
             self._server.cut()
             self._server = None
+
+    def forget(self) -> None:
+        with self.lock:
+            for collection in self.client.get_collections().collections:
+                self.client.delete_collection(collection.name)
 
 
 class _Server(ThreadingHTTPServer):
@@ -89,6 +100,10 @@ class _Handler(BaseHTTPRequestHandler):
                     status, result = 200, _ROUTES[(self.command, *filter(None, rest))](client, name, body)
                 except ValueError as refusal:
                     status, error = 400, f"Wrong input: {refusal}"
+        if self.server.fake.drops(self.command, self.path):
+            self.close_connection = True
+            return
+        time.sleep(self.server.fake.delay)
         reply = {"result": result, "status": "ok" if status == 200 else {"error": error}, "time": 0.0}
         data = json.dumps(reply).encode()
         self.send_response(status)
