@@ -132,16 +132,28 @@ class Client:
         return self._http.post(f"{self.base_url}/chat/completions", json=body).json()
 
 
-def asker(folder: Path, base_url: str, prompts: int, gate: Any, results: Any) -> None:
+def asker(
+    folder: Path, base_url: str, prompts: int, seed: int, hit_seconds: float, gate: Any, results: Any
+) -> None:
+    """Ask every prompt together with the others, and when all have their answers, again and again."""
     with open_container(settings(folder)) as zeph:
         client = cached_client(Client(base_url), zeph.response_cache)
         zeph.response_cache.stats()
-        gate.wait()
-        for number in range(prompts):
+
+        def ask(number: int) -> str:
             message = {"role": "user", "content": f"prompt {number}"}
             found = client.chat.completions.create(model="m", messages=[message])
-            assert found["choices"][0]["message"]["content"] == f"answer to prompt {number}"
-    results.put(True)
+            answer: str = found["choices"][0]["message"]["content"]
+            assert answer == f"answer to prompt {number}"
+            return answer
+
+        gate.wait()
+        began = time.perf_counter()
+        for number in range(prompts):
+            ask(number)
+        seconds = time.perf_counter() - began
+        gate.wait()
+        results.put((seconds, timed(ask, prompts, seed, hit_seconds, 0.01)))
 
 
 class SlowServer(FakeOpenAi):
@@ -154,23 +166,27 @@ class SlowServer(FakeOpenAi):
         return Reply(found.status, found.body, found.headers, self.delay)
 
 
-def upstream_calls(folder: Path, prompts: int, workers: int) -> tuple[int, float]:
+def upstream_calls(
+    folder: Path, prompts: int, workers: int, *, hit_seconds: float = 0.0
+) -> tuple[int, float, Times]:
+    """Calls that many askers of the same prompts let through, seconds until all had their answers, times of hits."""
     context = multiprocessing.get_context("spawn")
     with SlowServer() as server:
         server.chat = lambda body: f"answer to {body['messages'][0]['content']}"
         gate, results = context.Barrier(workers), context.Queue()
         started = [
-            context.Process(target=asker, args=(folder, server.base_url, prompts, gate, results))
-            for _ in range(workers)
+            context.Process(
+                target=asker, args=(folder, server.base_url, prompts, seed, hit_seconds, gate, results)
+            )
+            for seed in range(workers)
         ]
-        began = time.perf_counter()
         for process in started:
             process.start()
-        assert all(results.get(timeout=WORKER_SECONDS) for _ in started)
-        seconds = time.perf_counter() - began
+        found = [results.get(timeout=WORKER_SECONDS) for _ in started]
         for process in started:
             process.join()
-        return len(server.requests), seconds
+        hits = [one for _, times in found for one in times]
+        return len(server.requests), max(seconds for seconds, _ in found), hits
 
 
 def shown(times: Times) -> str:
@@ -205,7 +221,7 @@ def main() -> None:
                 times = read(folder, options.entries, options.readers, options.seconds, pause)
                 row(f"{options.readers} {way}, {label}", shown(times), target)
     with tempfile.TemporaryDirectory() as name:
-        calls, seconds = upstream_calls(Path(name), options.prompts, options.workers)
+        calls, seconds, _ = upstream_calls(Path(name), options.prompts, options.workers)
         row(
             f"{options.prompts} prompts, {options.workers} processes at once: calls",
             f"{calls} in {seconds:.1f} s",

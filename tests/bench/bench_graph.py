@@ -26,13 +26,10 @@ _MIB = 1_024
 def main(entities: int = 50_000, facts: int = 100_000, queries: int = 300) -> None:
     """Print milliseconds of recall by kind of question, seconds of detection, and the memory this process took."""
     dice = random.Random(1)
-    words = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=6)).title() for _ in range(entities // 4)]
-    names = list(dict.fromkeys(f"{dice.choice(words)} {dice.choice(words)}" for _ in range(entities * 2)))[
-        :entities
-    ]
+    words, names = made_up(entities, dice)
     with tempfile.TemporaryDirectory() as folder, _opened(folder) as container:
-        ids = _store_entities(container, names)
-        _store_facts(container, ids, facts, dice)
+        ids = store_entities(container, names)
+        store_facts(container, ids, facts, dice)
         print(f"{len(ids)} entities, {facts} facts")
         asked = {
             "one name": lambda: f"What do we know about {dice.choice(names)}?",
@@ -43,7 +40,7 @@ def main(entities: int = 50_000, facts: int = 100_000, queries: int = 300) -> No
         }
         for kind, question in asked.items():
             _time(container, kind, [question() for _ in range(queries)])
-        _store_facts(container, ids, facts * 3 // 2, dice)
+        store_facts(container, ids, facts * 3 // 2, dice)
         started = time.perf_counter()
         done = container.communities.refresh("default")
         seconds = time.perf_counter() - started
@@ -60,7 +57,14 @@ def _opened(folder: str) -> Container:
     return open_container({"data_dir": folder, "embedding.provider": "none", "jobs.min_free_disk_bytes": 0})
 
 
-def _store_entities(container: Container, names: list[str]) -> list[int]:
+def made_up(entities: int, dice: random.Random) -> tuple[list[str], list[str]]:
+    """Words, and names of two of them."""
+    words = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=6)).title() for _ in range(entities // 4)]
+    pairs = (f"{dice.choice(words)} {dice.choice(words)}" for _ in range(entities * 2))
+    return words, list(dict.fromkeys(pairs))[:entities]
+
+
+def store_entities(container: Container, names: list[str]) -> list[int]:
     ids: list[int] = []
     for at in range(0, len(names), _BATCH):
         new = [NewEntity(name, canonical(name), EntityType.PERSON) for name in names[at : at + _BATCH]]
@@ -69,7 +73,7 @@ def _store_entities(container: Container, names: list[str]) -> list[int]:
     return ids
 
 
-def _store_facts(container: Container, ids: list[int], count: int, dice: random.Random) -> None:
+def store_facts(container: Container, ids: list[int], count: int, dice: random.Random) -> None:
     """Most within clusters, the rest from anywhere to a few hubs, as in graphs of people."""
     for at in range(0, count, _BATCH):
         drafts = []

@@ -146,7 +146,7 @@ def against_bare(stack: Stack, jobs: int, rounds: int) -> None:
 
 
 class _Embeddings(BaseHTTPRequestHandler):
-    """Answers at once with vectors that depend on the text alone."""
+    """Answers with vectors that depend on the text alone, at once or after the server's delay."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -168,6 +168,7 @@ class _Embeddings(BaseHTTPRequestHandler):
             for index, text in enumerate(body["input"])
         ]
         answer = json.dumps({"data": data, "model": body["model"]}).encode()
+        time.sleep(self.server.delay_seconds)  # type: ignore[attr-defined]
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
@@ -177,17 +178,28 @@ class _Embeddings(BaseHTTPRequestHandler):
         pass
 
 
-def _serve(ports: ChildQueue[int]) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Embeddings)
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, delay_seconds: float) -> None:
+        super().__init__(("127.0.0.1", 0), _Embeddings)
+        self.delay_seconds = delay_seconds
+
+    def handle_error(self, *_: object) -> None:
+        """Clients hang up when they like."""
+
+
+def _serve(ports: ChildQueue[int], delay_seconds: float) -> None:
+    server = _Server(delay_seconds)
     ports.put(server.server_port)
     server.serve_forever()
 
 
 @contextmanager
-def embedding_server() -> Any:
+def embedding_server(delay_seconds: float = 0.0) -> Any:
     """Its base URL; a process of its own, so that it shares no interpreter lock with what is measured."""
     ports: ChildQueue[int] = ChildQueue()
-    child = Child(target=_serve, args=(ports,), daemon=True)
+    child = Child(target=_serve, args=(ports, delay_seconds), daemon=True)
     child.start()
     try:
         yield f"http://127.0.0.1:{ports.get(timeout=10)}/v1"

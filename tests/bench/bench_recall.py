@@ -36,14 +36,7 @@ TARGET_P50, TARGET_RATIO = 10.0, 2.0
 
 def main(messages: int = 100_000, queries: int = 100, words: int = 4) -> None:
     """Print milliseconds of each, and the ratio of recall to the two bare queries together."""
-    dice = random.Random(1)
-    # Word frequencies fall with rank, as those of a language do.
-    vocabulary = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(20_000)]
-    weights = [1 / (rank + 20) for rank in range(len(vocabulary))]
-
-    def text(length: int) -> str:
-        return " ".join(dice.choices(vocabulary, weights, k=length))
-
+    text = speaker(random.Random(1))
     settings = {
         "embedding.provider": "fake",
         "embedding.dimensions": DIMENSION,
@@ -54,11 +47,7 @@ def main(messages: int = 100_000, queries: int = 100, words: int = 4) -> None:
         open_container({"data_dir": folder, **settings}) as container,
     ):
         began = time.perf_counter()
-        matrix = np.random.default_rng(1).standard_normal((messages, DIMENSION), dtype=np.float32)
-        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-        for at in range(0, messages, _BATCH):
-            part = matrix[at : at + _BATCH]
-            store(container, at, [text(20) for _ in part], part)
+        matrix = store_all(container, messages, text)
         print(f"{messages} messages stored in {time.perf_counter() - began:.0f} s", flush=True)
         embedder = container.embedder
         assert embedder is not None
@@ -84,6 +73,23 @@ def main(messages: int = 100_000, queries: int = 100, words: int = 4) -> None:
         print(f"  {name:<22} {p50:6.1f} / {p95:6.1f} / {p99:6.1f}{target}")
     bare = median(times["bare full text"]) + median(times["bare vector product"])
     print(f"  recall / both bare     {median(times['recall']) / bare:6.2f}   target {TARGET_RATIO:.0f}")
+
+
+def speaker(dice: random.Random) -> Callable[[int], str]:
+    """Makes texts of so many words. Their frequencies fall with rank, as those of a language do."""
+    vocabulary = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(20_000)]
+    weights = [1 / (rank + 20) for rank in range(len(vocabulary))]
+    return lambda length: " ".join(dice.choices(vocabulary, weights, k=length))
+
+
+def store_all(container: Container, messages: int, text: Callable[[int], str]) -> Vector:
+    """Messages of 20 words with random vectors, which are returned; embedding that many would take an hour."""
+    matrix = np.random.default_rng(1).standard_normal((messages, DIMENSION), dtype=np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    for at in range(0, messages, _BATCH):
+        part = matrix[at : at + _BATCH]
+        store(container, at, [text(20) for _ in part], part)
+    return matrix
 
 
 def store(container: Container, first: int, texts: Sequence[str], vectors: Vector) -> None:
@@ -113,6 +119,8 @@ def store(container: Container, first: int, texts: Sequence[str], vectors: Vecto
         for message_id, message, vector in zip(ids, new, vectors, strict=True)
     ]
     container.spaces.write(space, "default", points)
+    with container.database.write(durable=False) as unit:
+        unit.messages.mark_embedded(physical, [(message_id, 1) for message_id in ids])
 
 
 def measured(calls: dict[str, Callable[[str], object]], queries: Sequence[str]) -> dict[str, list[float]]:

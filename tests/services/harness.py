@@ -202,6 +202,12 @@ class Stack:
             wait_until(lambda: " ready." in process.output, "the worker is ready", process)
         return process
 
+    def embedded_worker(self) -> Process:
+        """An embedded worker that knows the jobs of JOBS_APP and serves the queue `graph`."""
+        process = self._spawn([sys.executable, "-m", JOBS_APP], "embedded")
+        wait_until(lambda: "ready" in process.stdout, "the embedded worker is ready", process)
+        return process
+
     def beat(self, app: str = "workers.app") -> Process:
         """A Celery beat with a schedule file of its own."""
         schedule = self.folder / f"beat-{len(self.processes)}.schedule"

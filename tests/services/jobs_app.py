@@ -1,6 +1,7 @@
 """A Celery application with jobs that misbehave on purpose: `celery -A tests.services.jobs_app worker`.
 
-The same application as workers.app, with more handlers and a schedule of its own.
+The same application as workers.app, with more handlers and a schedule of its own. Run as a program it is an embedded
+worker with the same handlers, for the queue `graph`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from services.settings import load_settings
 from tests.services.harness import LOGGED, NOOP, PATIENT, PERIOD_SECONDS, POISON, SCHEDULED
 from workers import app as celery_app
 from workers.job import job
+from workers.local import LocalWorker
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -68,3 +70,9 @@ def __getattr__(name: str) -> Celery:
         raise AttributeError(name)
     celery_app.Container = ScheduledContainer  # type: ignore[misc]
     return globals().setdefault("app", celery_app.create_app(load_settings()))
+
+
+if __name__ == "__main__":
+    with ScheduledContainer(load_settings()) as container, LocalWorker(container, queues=["graph"]) as worker:
+        print("ready", flush=True)
+        worker.run_until(lambda: False)

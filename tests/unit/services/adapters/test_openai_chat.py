@@ -129,7 +129,7 @@ def test_no_server_is_unavailable_and_soon_known(connect):
 
 
 def test_a_slow_server_is_given_up_as_a_timeout(server, connect):
-    server.replies.append(Reply(delay=0.6))
+    server.replies.append(Reply(delay=5))
     with pytest.raises(errors.ModelTimeout, match=r"0\.1 s"):
         connect(timeout_seconds=0.1).complete(PLAIN)
 

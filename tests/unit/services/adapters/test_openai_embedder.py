@@ -116,11 +116,11 @@ def test_no_server_is_unavailable_and_soon_known(connect):
 
 
 def test_a_slow_server_is_given_up(server, connect):
-    server.replies.append(Reply(delay=0.6))
+    server.replies.append(Reply(delay=5))
     started = time.monotonic()
     with pytest.raises(errors.ModelUnavailable):
         connect(timeout_seconds=0.1).embed(["x"], kind="document")
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 4
 
 
 @pytest.mark.parametrize(

@@ -73,12 +73,12 @@ def test_a_reset_connection_is_tried_once_more_and_no_further(resets):
 
 
 def test_a_shorter_time_than_the_configured_one_holds_and_is_a_timeout(server):
-    server.replies.append(Reply(delay=0.6))
+    server.replies.append(Reply(delay=5))
     one = endpoint(server.base_url)
     started = time.monotonic()
     with pytest.raises(errors.ModelTimeout, match=r"no full reply in 0\.1 s"):
         one.post({}, timeout_seconds=0.1)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 4
     one.close()
 
 

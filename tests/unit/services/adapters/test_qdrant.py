@@ -131,7 +131,7 @@ def test_a_failure_is_tried_twice(open_store, server):
 
 
 def test_a_server_that_hangs_is_given_up(open_store, server):
-    server.delay = 0.4
+    server.delay = 3
     store = open_store(server.url, read_seconds=0.1, clock=ManualClock())
     started = time.monotonic()
     with pytest.raises(errors.VectorStoreUnavailable):

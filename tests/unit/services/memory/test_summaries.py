@@ -216,9 +216,9 @@ def test_b_22_a_structured_call_that_times_out_is_followed_by_a_plain_one_in_the
     connected, server, monkeypatch
 ):
     monkeypatch.setattr("services.memory.summaries._LEAST_SECONDS", 0.1)
-    server.replies.append(Reply(delay=0.8))
+    server.replies.append(Reply(delay=5))
     server.chat = lambda _request: "They talked about Lisbon and backups."
-    container = connected(llm__timeout_secs=0.9, real_time=True)
+    container = connected(llm__timeout_secs=2.4, real_time=True)
     remember(container, 11)
     work(container)
     assert [summary.content for summary in summaries(container)] == ["They talked about Lisbon and backups."]
