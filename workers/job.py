@@ -140,7 +140,8 @@ class Runner:
                 self._active.discard(run)
 
     def _beat(self) -> None:
-        pause = self._container.settings.jobs.heartbeat_secs
+        usual = self._container.settings.jobs.heartbeat_secs
+        pause = usual
         while True:
             time.sleep(pause)
             with self._lock:
@@ -151,8 +152,10 @@ class Runner:
                     return
             try:
                 self._container.ledger.heartbeat(active)
+                pause = usual
             except errors.TransientError as error:
-                # The lease outlives two missed beats.
+                # Soon, because by now the lease may have run out: who sweeps leaves it that much time.
+                pause = usual / 10
                 log.warning("heartbeat_failed reason=%s", error)
 
 

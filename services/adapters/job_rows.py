@@ -204,15 +204,15 @@ class SqlJobRows:
                 return int(found)
         return None
 
-    def begin_period(self, kind: str, period: int) -> bool:
+    def begin_period(self, kind: str, period: int, *, latest: int) -> bool:
         """See JobRows."""
         known = insert(periodic_runs).values(kind=kind, period=period).on_conflict_do_nothing()
         if self._connection.execute(known).rowcount:
             return False
-        later = sa.and_(periodic_runs.c.kind == kind, periodic_runs.c.period < period)
-        return bool(
-            self._connection.execute(sa.update(periodic_runs).where(later).values(period=period)).rowcount
-        )
+        begun = sa.update(periodic_runs).where(periodic_runs.c.kind == kind).values(period=period)
+        if self._connection.execute(begun.where(periodic_runs.c.period > latest)).rowcount:
+            return False
+        return bool(self._connection.execute(begun.where(periodic_runs.c.period < period)).rowcount)
 
     def claim(self, job_id: int, *, now: int, token: str, lease_until: int) -> Job | None:
         """See JobRows."""
@@ -280,6 +280,13 @@ class SqlJobRows:
             f"the worker vanished {job.lost_leases + 1} times while running it: the job may kill its worker"
         )
         self._bury(job, lost | {"error_type": "worker_lost", "error_message": message}, now=now)
+
+    def recall_times(self, *, now: int, latest_due: int, latest_lease: int) -> None:
+        """See JobRows."""
+        pending = sa.update(t).where(t.c.state == JobState.PENDING, t.c.run_after > latest_due)
+        self._connection.execute(pending.values(run_after=now))
+        running = sa.update(t).where(t.c.state == JobState.RUNNING, t.c.lease_until > latest_lease)
+        self._connection.execute(running.values(lease_until=latest_lease))
 
     def _give_back(self, job: Job, values: Mapping[str, Any], *, now: int) -> bool:
         """Running -> pending; a job that was asked to stop ends here instead. False when the lease was lost."""

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _LAPSED_PER_SWEEP = 500
 _MOMENT_MICROSECONDS = 50_000
+# Clocks are corrected by small steps all the time; less than this is not worth a look at every job.
+_SET_BACK_MICROSECONDS = 10_000_000
 
 
 class Ledger:
@@ -43,6 +45,7 @@ class Ledger:
         self._busy: set[str] = set()
         self._emptied: dict[str, int] = {}
         self._turn = 0
+        self._swept_at: int | None = None
 
     def claim(self, job_id: int) -> JobRun | None:
         """Take this job if it is due and free."""
@@ -125,10 +128,20 @@ class Ledger:
     def sweep(self) -> Mapping[str, int]:
         """Take back the jobs of vanished workers and ring for everything that is due and unanswered.
 
-        Any number of processes may sweep at once.
+        Any number of processes may sweep at once. Takes a tenth of a lease longer when a worker seems to have vanished.
         """
+        self._heed_the_clock()
         returned, buried = self._take_back()
         return {"returned": returned, "buried": buried, "rung": sum(self.ring(queue) for queue in Queue)}
+
+    def _heed_the_clock(self) -> None:
+        """Where the clock has been set back, or may have been before this process began, bring times within reach."""
+        now = self._clock.now()
+        if self._swept_at is None or now < self._swept_at - _SET_BACK_MICROSECONDS:
+            latest_due = now + int(self._policy.cap_seconds * 1_000_000)
+            with self._database.write(durable=False) as unit:
+                unit.jobs.recall_times(now=now, latest_due=latest_due, latest_lease=self._lease_end())
+        self._swept_at = now
 
     def ring(self, queue: str, limit: int | None = None) -> int:
         """Publish due jobs that nobody was told of, a bounded number; how many."""
@@ -151,12 +164,27 @@ class Ledger:
         return len(due)
 
     def _take_back(self) -> tuple[int, int]:
-        now = self._clock.now()
+        """(returned, buried). A lease that ran out while nobody could write is not lost: its holder waits like this sweep.
+
+        So every lease gets a second look, and between the two a time in which the database is free.
+        """
         with self._database.read() as unit:
-            if not unit.jobs.lapsed(now=now, limit=1):
+            if not unit.jobs.lapsed(now=self._clock.now(), limit=1):
                 return 0, 0
         with self._database.write(durable=False) as unit:
-            late = unit.jobs.lapsed(now=now, limit=_LAPSED_PER_SWEEP)
+            first = {
+                job.lease_token for job in unit.jobs.lapsed(now=self._clock.now(), limit=_LAPSED_PER_SWEEP)
+            }
+        pause = self._policy.lease_seconds / 10
+        self._clock.sleep(pause)
+        asked = self._clock.monotonic()
+        with self._database.write(durable=False) as unit:
+            if self._clock.monotonic() - asked > pause:
+                # It was not free at all: the next sweep looks again.
+                return 0, 0
+            now = self._clock.now()
+            lapsed = unit.jobs.lapsed(now=now, limit=_LAPSED_PER_SWEEP)
+            late = [job for job in lapsed if job.lease_token in first]
             dead = [job for job in late if job.lost_leases + 1 >= self._policy.max_lost_leases]
             for job in late:
                 unit.jobs.lapse(job, now=now, dead=job in dead)

@@ -9,6 +9,8 @@ from services.jobs.models import JobKind, NewJob
 from services.jobs.store import JobDatabase
 from services.ports import Clock
 
+_DAY_SECONDS = 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
@@ -16,6 +18,17 @@ class Periodic:
 
     kind: JobKind
     every_seconds: float
+
+    def period(self, now: int) -> int:
+        """The number of the period that this moment falls into."""
+        return int(now // (self.every_seconds * 1_000_000))
+
+    def latest(self, now: int) -> int:
+        """The last period that may have begun if the clock is right, or was set back by a day at most.
+
+        Until then nothing runs, so that nothing runs twice. A clock that was wrong by more must not stop a kind for months.
+        """
+        return self.period(now) + max(1, int(_DAY_SECONDS // self.every_seconds))
 
 
 class Scheduler:
@@ -25,17 +38,21 @@ class Scheduler:
         self._database = database
         self._clock = clock
         self._entries = entries
-        self._begun: dict[str, int] = {}
+        self._begun: dict[Periodic, int] = {}
 
     def tick(self) -> list[str]:
         """Call as often as you like; the kinds that were enqueued now."""
         now = self._clock.now()
-        periods = {entry.kind: int(now // (entry.every_seconds * 1_000_000)) for entry in self._entries}
-        news = {kind: period for kind, period in periods.items() if self._begun.get(kind.name) != period}
+        periods = {entry: entry.period(now) for entry in self._entries}
+        news = {entry: period for entry, period in periods.items() if self._begun.get(entry) != period}
         if not news:
             return []
         with self._database.write() as unit:
-            mine = [kind for kind, period in news.items() if unit.jobs.begin_period(kind.name, period)]
+            mine = [
+                entry.kind
+                for entry, period in news.items()
+                if unit.jobs.begin_period(entry.kind.name, period, latest=entry.latest(now))
+            ]
             unit.jobs.enqueue([NewJob(kind, dedupe_key="scheduled") for kind in mine])
-        self._begun |= {kind.name: period for kind, period in news.items()}
+        self._begun |= news
         return [kind.name for kind in mine]

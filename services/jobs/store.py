@@ -21,8 +21,11 @@ class JobRows(Protocol):
     def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
         """The id of the job to run next: the first of the next namespace in turn that has one due."""
 
-    def begin_period(self, kind: str, period: int) -> bool:
-        """Whether this caller is the one to enqueue the kind's job of this period; the very first is skipped."""
+    def begin_period(self, kind: str, period: int, *, latest: int) -> bool:
+        """Whether this caller is the one to enqueue the kind's job of this period; the very first is skipped.
+
+        A period after `latest` was begun by a clock that has been set back since, and is forgotten.
+        """
 
     def claim(self, job_id: int, *, now: int, token: str, lease_until: int) -> Job | None:
         """Take a due job, counting the attempt; None when it is not due or somebody has it."""
@@ -47,6 +50,12 @@ class JobRows(Protocol):
 
     def lapse(self, job: Job, *, now: int, dead: bool) -> None:
         """Take a lapsed job from its lost worker: pending again, or dead as `worker_lost`."""
+
+    def recall_times(self, *, now: int, latest_due: int, latest_lease: int) -> None:
+        """Bring back what a clock wrote that has been set back since: what is due later than that is due now.
+
+        Leases that end later than that end then.
+        """
 
     def undispatched(self, queue: str, *, now: int, stale: int, limit: int) -> list[tuple[int, str]]:
         """(id, kind) of due jobs whose bell never rang, or rang before `stale` without an answer."""

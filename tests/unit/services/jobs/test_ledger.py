@@ -1,6 +1,7 @@
 import pytest
 
 from services import errors
+from services.adapters.in_memory import ManualClock
 from services.jobs.models import INGEST_FILE, JobState, Queue, RetryPolicy
 from tests.builders import Bells, claim, enqueue, finish, job, new_job
 
@@ -34,6 +35,85 @@ def test_a_heartbeat_tells_the_loser_of_a_lease_to_stop(container):
     kept.checkpoint()
     with pytest.raises(errors.LeaseLost, match="taken over"):
         lost.checkpoint()
+
+
+class Pause(ManualClock):
+    """A clock that does something while a sweep waits."""
+
+    def __init__(self):
+        super().__init__()
+        self.meanwhile = lambda: None
+
+    def sleep(self, seconds):
+        super().sleep(seconds)
+        self.meanwhile()
+
+
+@pytest.fixture
+def paused(build):
+    container = build()
+    container.clock = Pause()
+    return container
+
+
+def test_a_lease_that_ran_out_while_nobody_could_write_is_left_to_whoever_renews_it_then(paused):
+    alive, gone = (claim(paused, it) for it in enqueue(paused, new_job(), new_job()))
+    paused.clock.advance(40)
+    paused.clock.meanwhile = lambda: paused.ledger.heartbeat([alive])
+    assert paused.ledger.sweep()["returned"] == 1
+    assert job(paused, alive.job.id).lost_leases == 0
+    assert job(paused, gone.job.id).lost_leases == 1
+    finish(paused, alive)
+
+
+def test_a_sweep_that_had_to_wait_for_the_database_takes_nothing_back(paused, monkeypatch):
+    (job_id,) = enqueue(paused, new_job())
+    claim(paused, job_id)
+    paused.clock.advance(40)
+    write = paused.database.write
+
+    def blocked(**options):
+        paused.clock.advance(20)
+        return write(**options)
+
+    paused.ledger.sweep()
+    claim(paused, job_id)
+    paused.clock.advance(40)
+    with monkeypatch.context() as patched:
+        patched.setattr(paused.database, "write", blocked)
+        assert paused.ledger.sweep()["returned"] == 0
+    assert job(paused, job_id).state is JobState.RUNNING
+    assert paused.ledger.sweep()["returned"] == 1
+
+
+def test_a_clock_that_is_set_back_keeps_no_job_waiting_and_no_dead_workers_lease_alive(container):
+    waiting, orphaned = enqueue(container, new_job(), new_job())
+    container.ledger.sweep()
+    claim(container, orphaned)
+    container.clock.advance(-7_200)
+    container.ledger.sweep()
+    assert container.ledger.claim(waiting) is not None
+    container.clock.advance(31)
+    assert container.ledger.sweep()["returned"] == 2
+
+
+def test_a_process_that_begins_after_the_clock_was_set_back_heeds_it_too(build):
+    (waiting,) = enqueue(build(), new_job())
+    later = build()
+    later.clock.advance(-30 * 86_400)
+    later.ledger.sweep()
+    assert later.ledger.claim(waiting) is not None
+
+
+def test_a_clock_that_is_right_leaves_backoff_and_leases_as_they_are(container):
+    failed, running = enqueue(container, new_job(), new_job())
+    container.ledger.failed(
+        claim(container, failed), errors.ModelUnavailable("busy", retry_after_seconds=900)
+    )
+    claim(container, running)
+    before = job(container, failed), job(container, running)
+    container.ledger.sweep()
+    assert (job(container, failed), job(container, running)) == before
 
 
 def test_a_lapsed_lease_makes_the_job_due_at_once_and_the_third_one_buries_it(container):

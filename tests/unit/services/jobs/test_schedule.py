@@ -71,6 +71,20 @@ def test_a_clock_that_jumps_back_runs_nothing_twice(container, schedulers):
     assert schedulers[1].tick() == [RECONCILE.name]
 
 
+def test_a_clock_that_was_a_month_ahead_stops_nothing_for_a_month(container, schedulers):
+    schedulers[0].tick()
+    container.clock.advance(30 * 86_400)
+    assert schedulers[0].tick() == [RECONCILE.name, PURGE_JOBS.name]
+    for (job_id,) in (enqueued(container, RECONCILE), enqueued(container, PURGE_JOBS)):
+        finish(container, claim(container, job_id))
+    container.clock.advance(-30 * 86_400)
+    for scheduler in schedulers:
+        assert scheduler.tick() == []
+    container.clock.advance(600)
+    started = [kind for scheduler in schedulers for kind in scheduler.tick()]
+    assert started == [RECONCILE.name]
+
+
 def test_the_container_schedules_upkeep(container):
     assert [entry.kind for entry in container.periodic] == [
         RECONCILE,
