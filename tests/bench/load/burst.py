@@ -1,0 +1,66 @@
+"""L2: four processes accept 5,000 messages as fast as they can, while the workers work."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+from services import errors
+from services.settings import Settings
+from tests.bench.load.installation import drained, installation, joined, outcome, sentence, working
+from tests.bench.load.measuring import Figure, count, times
+from tests.builders import rows
+
+MESSAGES, PROCESSES = 5_000, 4
+
+
+def run(scale: float, folder: Path) -> list[Figure]:
+    each = max(5, round(MESSAGES * scale / PROCESSES))
+    with installation(folder) as stack:
+        stack.container.memory.remember("user", "the first")
+        working(stack)
+        fork = multiprocessing.get_context("fork")
+        gate, results = fork.Barrier(PROCESSES + 1), fork.Queue()
+        callers = [
+            fork.Process(target=_caller, args=(stack.settings, number, each, gate, results))
+            for number in range(PROCESSES)
+        ]
+        for caller in callers:
+            caller.start()
+        gate.wait(60)
+        began = time.monotonic()
+        found = [results.get(timeout=300) for _ in callers]
+        accepted = time.monotonic() - began
+        drained(stack, seconds=600)
+        after = time.monotonic() - began - accepted
+        for caller in callers:
+            caller.join(30)
+        stored = rows(stack.container, "SELECT count(*) FROM messages")[0][0]
+        return [
+            Figure(f"{each * PROCESSES} accepted", accepted, "s", 30),
+            *times("accept", [one for taken, _ in found for one in taken]),
+            *count("refused as busy", sum(busy for _, busy in found)),
+            Figure("drained after that", after, "s", 180),
+            *count("messages stored", stored, each * PROCESSES + 1),
+            *count("messages without a vector", stack.container.message_vectors.waiting()),
+            *outcome(stack),
+        ]
+
+
+def _caller(settings: Settings, number: int, messages: int, gate: Any, results: Any) -> None:
+    dice, taken, busy = random.Random(number), [], 0
+    with joined(settings) as container:
+        memory = container.memory
+        memory.stats()
+        gate.wait(60)
+        for _ in range(messages):
+            began = time.perf_counter()
+            try:
+                memory.remember("user", sentence(dice), conversation=f"caller-{number}")
+            except errors.StorageBusy:
+                busy += 1
+            taken.append(time.perf_counter() - began)
+        results.put((taken, busy))

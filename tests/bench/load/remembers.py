@@ -1,0 +1,44 @@
+"""L1: 20 messages a second for ten minutes, two worker processes, and an embedder that takes 20 ms."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from tests.bench.load.installation import backlog, drained, installation, outcome, sentence, working
+from tests.bench.load.measuring import Figure, Sampler, count, paced, times
+from tests.builders import rows
+from tests.services.harness import Stack
+
+PER_SECOND, SECONDS = 20, 600
+
+
+def run(scale: float, folder: Path) -> list[Figure]:
+    messages = max(40, round(PER_SECOND * SECONDS * scale))
+    with installation(folder) as stack:
+        working(stack)
+        remember(stack, 1)
+        drained(stack, seconds=60)
+        with Sampler({"backlog": lambda: backlog(stack)}, every_seconds=1) as sampler:
+            taken = remember(stack, messages)
+        ended = time.monotonic()
+        drained(stack, seconds=300)
+        after = time.monotonic() - ended
+        stored = rows(stack.container, "SELECT count(*) FROM messages")[0][0]
+        return [
+            *times("accept", taken, p50=5, p99=50, most=1_000),
+            Figure("backlog, most", sampler.peak("backlog"), "jobs", 200),
+            Figure("all done after the end", after, "s", 60),
+            *count("messages stored", stored, messages + 1),
+            *count("messages without a vector", stack.container.message_vectors.waiting()),
+            *outcome(stack),
+        ]
+
+
+def remember(stack: Stack, messages: int, *, per_second: float = PER_SECOND) -> list[float]:
+    """Accept messages at a steady rate; seconds of each call."""
+    dice = random.Random(1)
+    texts = [sentence(dice) for _ in range(messages)]
+    memory = stack.container.memory
+    return paced(lambda number: memory.remember("user", texts[number]), messages, per_second=per_second)
