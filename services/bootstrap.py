@@ -412,6 +412,7 @@ class Container:
     @cached_property
     def memory(self) -> SemanticMemory:
         """What agents said: remembered, recalled, forgotten."""
+        from services.corrections.detection_jobs import detection_job
         from services.graph.extraction_jobs import message_jobs
         from services.memory.access import AccessCounts
         from services.memory.models import EmbeddingRule
@@ -428,7 +429,7 @@ class Container:
             history_limit=memory.history_limit,
             # Without a language model there is nobody to write them.
             summarize_after=0 if self.settings.llm.provider == "none" else memory.summarization_threshold,
-            detect_corrections=memory.corrections.correction_detection,
+            detection_job=detection_job if memory.corrections.correction_detection else None,
             corrections=lambda: self.corrections,
             context=lambda: self.context,
             graph_jobs=message_jobs,

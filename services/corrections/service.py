@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services import errors
+from services.corrections.detection_jobs import detection_job
 from services.corrections.detector import FeedbackDetector, is_standing
 from services.corrections.facts import retire_facts
 from services.corrections.judge import CorrectionJudge
@@ -29,7 +30,6 @@ from services.embedding.points import row_of
 from services.embedding.spaces import VectorSpaces
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, MessageId
-from services.jobs.models import DETECT_CORRECTION, NewJob
 from services.jobs.run import JobRun
 from services.language.parsing import cut
 from services.memory.models import ConversationName, Message, Origin, Role, carries_tools, storable
@@ -340,11 +340,6 @@ class Corrections:
                 # Hits come best first, so that the best vector of a correction counts.
                 scores.setdefault(row_of(hit.payload, "correction_id"), hit.score)
         return scores
-
-
-def detection_job(namespace: str, message_id: MessageId) -> NewJob:
-    """The job that looks whether a message corrects something."""
-    return NewJob(DETECT_CORRECTION, {"message_id": message_id}, namespace, dedupe_key=str(message_id))
 
 
 def as_kind(value: str) -> CorrectionKind:

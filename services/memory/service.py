@@ -17,7 +17,7 @@ from services import errors
 from services.embedding.store import CollectionState
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, ConversationId, MessageId, fields_hash
-from services.jobs.models import DETECT_CORRECTION, NewJob
+from services.jobs.models import NewJob
 from services.memory.access import AccessCounts
 from services.memory.models import (
     Conversation,
@@ -53,6 +53,8 @@ _MESSAGES_PER_UNIT = 500
 
 # The jobs that read these messages of a namespace for the graph.
 GraphJobs = Callable[[str, Sequence[int]], Sequence[NewJob]]
+# The job that looks whether this message of a namespace corrects something.
+DetectionJob = Callable[[str, MessageId], NewJob]
 
 
 class SemanticMemory:
@@ -73,7 +75,7 @@ class SemanticMemory:
         rule: EmbeddingRule | None = None,
         history_limit: int = 50,
         summarize_after: int = 0,
-        detect_corrections: bool = False,
+        detection_job: DetectionJob | None = None,
         corrections: Callable[[], Corrections] | None = None,
         context: Callable[[], ContextBuilder] | None = None,
         graph_jobs: GraphJobs | None = None,
@@ -88,7 +90,7 @@ class SemanticMemory:
         self._rule = rule or EmbeddingRule()
         self._history_limit = history_limit
         self._summarize_after = summarize_after
-        self._detect_corrections = detect_corrections
+        self._detection_job = detection_job
         self._corrections = corrections
         self._context = context
         self._graph_jobs = graph_jobs
@@ -164,8 +166,8 @@ class SemanticMemory:
         with self._database.write() as unit:
             found = _open(unit, mine, conversation)
             added = self._add(unit, mine, found, [message])[0]
-            if self._detect_corrections and message.by_person:
-                self._ask_for_detection(unit, mine, added)
+            if self._detection_job is not None and message.by_person:
+                self._ask_for_detection(unit, self._detection_job(mine, added), added)
             return added
 
     def remember_many(
@@ -425,10 +427,9 @@ class SemanticMemory:
             log.warning("graph_waits_for_backfill messages=%d reason=%s", len(ids), error)
             return []
 
-    def _ask_for_detection(self, unit: MemoryUnit, namespace: str, message_id: MessageId) -> None:
-        job = NewJob(DETECT_CORRECTION, {"message_id": message_id}, namespace, dedupe_key=str(message_id))
+    def _ask_for_detection(self, unit: MemoryUnit, detection: NewJob, message_id: MessageId) -> None:
         try:
-            unit.jobs.enqueue([job])
+            unit.jobs.enqueue([detection])
         except errors.BackPressure as error:
             unit.messages.defer_detection(message_id)
             log.warning("correction_waits_for_backfill message=%d reason=%s", message_id, error)
