@@ -22,6 +22,7 @@ from services.adapters.graph_texts import SqlTextRows
 from services.adapters.job_rows import LedgerLimits, SqlJobRows
 from services.adapters.lane_rows import SqlLaneRows
 from services.adapters.message_rows import SqlMessageRows
+from services.adapters.migrations import SchemaGuard
 from services.adapters.reply_rows import SqlReplyRows
 from services.adapters.session_rows import SqlSessionRows
 from services.adapters.snapshot_rows import SqlSnapshotRows
@@ -143,17 +144,18 @@ class Unit:
 
 
 class Database:
-    """Opens units of work on one SQLite file."""
+    """Opens units of work on one SQLite file, while that has the schema of this version."""
 
     def __init__(self, sqlite: Sqlite, clock: Clock, *, ring: Ring, limits: LedgerLimits) -> None:
         self.sqlite = sqlite
         self._clock = clock
         self._ring = ring
         self._limits = limits
+        self._schema = SchemaGuard()
 
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[Unit]:
-        """One transaction; the bells of accepted jobs ring after its commit. See Sqlite.write."""
+        """One transaction; the bells of accepted jobs ring after its commit. Raises SchemaError. See Sqlite.write."""
         with self.sqlite.write(durable=durable) as connection:
             unit = self._unit(connection)
             yield unit
@@ -167,4 +169,5 @@ class Database:
             yield self._unit(connection)
 
     def _unit(self, connection: sa.Connection) -> Unit:
+        self._schema.check(connection)
         return Unit(connection, self._clock, self._limits, self.sqlite.path.parent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -34,17 +34,41 @@ def folder() -> Path:
 def current(database: Sqlite) -> str | None:
     """The revision of the database, None for an empty one."""
     with database.read() as connection:
-        known = connection.exec_driver_sql(
-            "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
-        ).first()
-        row = known and connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
-        return str(row[0]) if row else None
+        return _revision(connection)
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    known = connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").first()
+    row = known and connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
+    return str(row[0]) if row else None
 
 
 def ensure(database: Sqlite) -> None:
     """Migrate to HEAD if needed. Raises SchemaError for a database of a newer version."""
     if current(database) != HEAD:
         upgrade(database)
+
+
+class SchemaGuard:
+    """Notices when another process has migrated the database that this one has open."""
+
+    def __init__(self) -> None:
+        self._seen: int | None = None
+
+    def check(self, connection: sa.Connection) -> None:
+        """Call at the beginning of a transaction; it costs some microseconds. Raises SchemaError."""
+        raw: Any = connection.connection.driver_connection
+        # SQLite counts every change of the schema.
+        (count,) = raw.execute("PRAGMA schema_version").fetchone()
+        if count == self._seen:
+            return
+        found = _revision(connection)
+        if found != HEAD:
+            raise errors.SchemaError(
+                f"the schema of the database is now {found}, and this process knows {HEAD}: another version of zeph "
+                "has migrated it. Restart this process with that version; nothing is lost"
+            )
+        self._seen = count
 
 
 def upgrade(database: Sqlite, target: str = "head") -> None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from services import errors
 from services.adapters import migrations
 from services.adapters.sqlite import Sqlite, driver
-from tests.builders import in_processes
+from tests.builders import claim, enqueue, finish, in_processes, new_job
 
 
 @pytest.fixture
@@ -211,3 +211,24 @@ def test_a_full_text_index_that_drifted_from_its_table_is_found(head):
     with head.write() as connection:
         connection.exec_driver_sql("INSERT INTO chunks_fts(rowid, text) VALUES (77, 'ghost')")
     assert migrations.damage(head) == ["full-text index chunks_fts is missing or differs from its table"]
+
+
+def test_a_process_that_runs_while_another_version_migrates_works_no_more_until_it_is_undone(container):
+    def become(revision, statement):
+        with container.sqlite.write() as connection:
+            connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
+
+    (job_id,) = enqueue(container, new_job())
+    run = claim(container, job_id)
+    become("9999", "CREATE TABLE moods (id INTEGER)")
+    for unit_of_work in (container.database.read, container.database.write):
+        with (
+            pytest.raises(errors.SchemaError, match=r"now 9999, and this process knows .* Restart"),
+            unit_of_work(),
+        ):
+            pass
+    with pytest.raises(errors.SchemaError):
+        finish(container, run)
+    become(migrations.HEAD, "DROP TABLE moods")
+    finish(container, run)
