@@ -254,27 +254,47 @@ class SqlJobRows:
             raise errors.LeaseLost(f"job {job_id} was taken over by another worker")
         self._child_closed(row.parent_id, now)
 
-    def fail(self, job: Job, *, now: int, run_after: int | None, error_type: str, message: str) -> bool:
+    def fail(
+        self,
+        job: Job,
+        *,
+        now: int,
+        run_after: int | None,
+        error_type: str,
+        message: str,
+        counted: bool = True,
+    ) -> bool:
         """See JobRows."""
         reason = {"error_type": error_type, "error_message": message[:500]}
         if run_after is not None:
-            return self._give_back(job, reason | {"run_after": run_after}, now=now)
+            attempts = t.c.attempts - (not counted)
+            return self._give_back(job, {**reason, "attempts": attempts, "run_after": run_after}, now=now)
         return self._bury(job, reason, now=now)
 
     def release(self, job: Job) -> None:
         """See JobRows."""
         self._give_back(job, {"attempts": t.c.attempts - 1}, now=self._clock.now())
 
-    def lapsed(self, *, now: int, limit: int) -> list[Job]:
+    def note_lapsed(self, *, now: int, anew: bool) -> None:
+        """See JobRows."""
+        late = sa.update(t).where(t.c.state == JobState.RUNNING, t.c.lease_until < now)
+        if not anew:
+            late = late.where(sa.or_(t.c.lapsed_at.is_(None), t.c.lapsed_at <= t.c.lease_until))
+        self._connection.execute(late.values(lapsed_at=now))
+
+    def lapsed(self, *, now: int, limit: int, noted_until: int | None = None) -> list[Job]:
         """See JobRows."""
         late = sa.select(t).where(t.c.state == JobState.RUNNING, t.c.lease_until < now)
+        if noted_until is not None:
+            late = late.where(t.c.lapsed_at > t.c.lease_until, t.c.lapsed_at <= noted_until)
         return [_job(row) for row in self._connection.execute(late.order_by(t.c.lease_until).limit(limit))]
 
     def lapse(self, job: Job, *, now: int, dead: bool) -> None:
         """See JobRows."""
         lost = {"lost_leases": job.lost_leases + 1}
         if not dead:
-            self._give_back(job, lost | {"run_after": now}, now=now)
+            # It keeps its place, before what was accepted after it.
+            self._give_back(job, {**lost, "run_after": sa.func.min(t.c.run_after, now)}, now=now)
             return
         message = (
             f"the worker vanished {job.lost_leases + 1} times while running it: the job may kill its worker"
@@ -286,7 +306,7 @@ class SqlJobRows:
         pending = sa.update(t).where(t.c.state == JobState.PENDING, t.c.run_after > latest_due)
         self._connection.execute(pending.values(run_after=now))
         running = sa.update(t).where(t.c.state == JobState.RUNNING, t.c.lease_until > latest_lease)
-        self._connection.execute(running.values(lease_until=latest_lease))
+        self._connection.execute(running.values(lease_until=latest_lease, lapsed_at=None))
 
     def _give_back(self, job: Job, values: Mapping[str, Any], *, now: int) -> bool:
         """Running -> pending; a job that was asked to stop ends here instead. False when the lease was lost."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -25,12 +27,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BATCH = 64
+_FETCHED = 100
 _TRIES = 2
 _PAUSE_SECONDS = 0.1
 # The circuit breaker: after so many failures in a row, so long nobody waits for the server.
 _FAILURES = 5
 _OPEN_SECONDS = 10.0
 _INT_LIMIT = 2**63
+# Of each of the two tries of a question: who asks has words to fall back on, and waits for meaning no longer.
+_QUESTION_SECONDS = 1.5
+_asking = ContextVar("asking", default=False)
 # Answers that another try may change.
 _TRANSIENT = frozenset({408, 425, 429})
 
@@ -145,6 +151,10 @@ class QdrantOps:
             self._dimensions[name] = int(params.size)
         return self._dimensions[name]
 
+    def _is_missing(self, name: str) -> bool:
+        """Whether it is known that there is no such collection; a server says so itself when it is asked for points."""
+        return self._location is not None and self._dimension(name) is None
+
     def _forget(self, name: str) -> None:
         self._dimensions.pop(name, None)
         self._indexed = {entry for entry in self._indexed if entry[0] != name}
@@ -176,11 +186,10 @@ class QdrantOps:
     def search(
         self, name: str, namespace: str, vector: Vector, *, limit: int, where: Filter | None = None
     ) -> list[ScoredPoint]:
-        """Best first, ties by id. Raises DimensionMismatch."""
-        dimension = self._dimension(name)
-        if dimension is None:
+        """Best first, ties by id; within about three seconds. Raises DimensionMismatch."""
+        if self._is_missing(name):
             return []
-        query = vectors.unit_query(name, dimension, vector).tolist()
+        query = vectors.unit_query(name, self._dimensions.get(name), vector).tolist()
         wanted = _translated(namespace, where)
         limit = vectors.clamped(limit)
         with suppress(errors.NotFound):
@@ -189,6 +198,7 @@ class QdrantOps:
                 lambda client: client.query_points(
                     name, query=query, query_filter=wanted, limit=limit, with_payload=True
                 ),
+                question=True,
             )
             hits = [
                 ScoredPoint(str(each.id), max(-1.0, min(1.0, float(each.score))), _payload(each.payload))
@@ -198,15 +208,15 @@ class QdrantOps:
         return []
 
     def fetch(self, name: str, namespace: str, ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those ids that exist."""
+        """The vectors of those ids that exist, in requests of 100, each within about three seconds."""
         import numpy as np
 
         known = vectors.known_ids(ids)
-        if not known or self._dimension(name) is None:
+        if not known or self._is_missing(name):
             return {}
         found: dict[str, Vector] = {}
-        for i in range(0, len(known), 1_000):
-            part = known[i : i + 1_000]
+        for i in range(0, len(known), _FETCHED):
+            part = known[i : i + _FETCHED]
             for record in self._records(name, namespace, None, len(part), part):
                 found[str(record.id)] = np.array(record.vector, dtype=np.float32)
         return found
@@ -264,14 +274,15 @@ class QdrantOps:
                 lambda client: client.scroll(
                     name, scroll_filter=wanted, offset=start, limit=limit, with_vectors=ids is not None
                 ),
+                question=ids is not None,
             )
             return list(records)
         return []
 
     # ---- calls -----------------------------------------------------------------------------------------------
 
-    def _call(self, name: str, action: Callable[[Any], T]) -> T:
-        """Run one request, which must be safe to repeat, at most twice.
+    def _call(self, name: str, action: Callable[[Any], T], *, question: bool = False) -> T:
+        """Run one request, which must be safe to repeat, at most twice; one that somebody waits for in less time.
 
         Raises VectorStoreUnavailable, NotFound for a collection that is gone, DimensionMismatch or InputError.
         """
@@ -285,7 +296,8 @@ class QdrantOps:
             if attempt:
                 self._clock.sleep(_PAUSE_SECONDS)
             try:
-                result = action(self._connected())
+                with _asked(question=question):
+                    result = action(self._connected())
             except UnexpectedResponse as error:
                 status = error.status_code or 500
                 if status < 500 and status not in _TRANSIENT:
@@ -366,6 +378,15 @@ def _delete(name: str, selector: Any, client: QdrantClient) -> None:
     client.delete(name, selector, wait=True)
 
 
+@contextmanager
+def _asked(*, question: bool) -> Iterator[None]:
+    before = _asking.set(question)
+    try:
+        yield
+    finally:
+        _asking.reset(before)
+
+
 def _transport(timeouts: Mapping[str, float]) -> Any:
     import httpx
 
@@ -373,7 +394,9 @@ def _transport(timeouts: Mapping[str, float]) -> Any:
         """Connections with the timeouts we want: the client library knows only one number of whole seconds."""
 
         def handle_request(self, request: httpx.Request) -> httpx.Response:
-            request.extensions = {**request.extensions, "timeout": dict(timeouts)}
+            most = _QUESTION_SECONDS if _asking.get() else math.inf
+            allowed = {key: min(seconds, most) for key, seconds in timeouts.items()}
+            request.extensions = {**request.extensions, "timeout": allowed}
             return super().handle_request(request)
 
     return Transport(limits=httpx.Limits(max_connections=20, max_keepalive_connections=10), trust_env=False)

@@ -83,8 +83,8 @@ def checked_points(name: str, dimension: int, points: Sequence[Point]) -> Batch:
     return Batch(list(latest), _scaled(name, matrix), [dict(point.payload) for point in latest.values()])
 
 
-def unit_query(name: str, dimension: int, vector: Vector) -> Vector:
-    """The query scaled to unit length. Raises DimensionMismatch or InputError."""
+def unit_query(name: str, dimension: int | None, vector: Vector) -> Vector:
+    """The query scaled to unit length; None where the dimension is not known. Raises DimensionMismatch or InputError."""
     import numpy as np
 
     row = np.array([_row(name, dimension, vector)], dtype=np.float64)
@@ -134,7 +134,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _row(name: str, dimension: int, vector: Vector) -> Vector:
+def _row(name: str, dimension: int | None, vector: Vector) -> Vector:
     import numpy as np
 
     try:
@@ -143,7 +143,8 @@ def _row(name: str, dimension: int, vector: Vector) -> Vector:
         raise _no_numbers(name) from error
     if row.ndim != 1:
         raise errors.InputError(f"a vector for collection {name!r} has {row.ndim} axes instead of one")
-    check_dimension(name, dimension, len(row))
+    if dimension is not None:
+        check_dimension(name, dimension, len(row))
     if row.dtype.kind not in "fiu":
         raise _no_numbers(name)
     return row

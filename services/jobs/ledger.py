@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 
 _LAPSED_PER_SWEEP = 500
 _MOMENT_MICROSECONDS = 50_000
+# A vector store that is away is no job's fault: for so long after the job was accepted it costs no attempt. The waits
+# grow with the outage, and stay so short that work goes on soon after the store is back.
+_PATIENCE_SECONDS = 600.0
+_LONGEST_AWAY_SECONDS = 60.0
 # Clocks are corrected by small steps all the time; less than this is not worth a look at every job.
 _SET_BACK_MICROSECONDS = 10_000_000
 
@@ -110,12 +114,20 @@ class Ledger:
         """Record a failure: again later if that can help, else dead. True when it is dead now."""
         job, now = run.job, self._clock.now()
         again = isinstance(error, errors.TransientError) or not isinstance(error, errors.MemoryError)
+        age = (now - job.created_at) / 1_000_000
+        away = isinstance(error, errors.VectorStoreUnavailable)
+        counted = not away or age > _PATIENCE_SECONDS
         run_after: int | None = None
-        if again and job.attempts < self._policy.max_attempts and not job.cancel_requested:
-            run_after = now + int(self._delay_seconds(job, error) * 1_000_000)
+        if again and (job.attempts < self._policy.max_attempts or not counted) and not job.cancel_requested:
+            delay = self._delay_seconds(job, error)
+            delay = min(max(delay, age / 4), _LONGEST_AWAY_SECONDS) if away else delay
+            run_after = now + int(delay * 1_000_000)
         name = "cancelled" if isinstance(error, errors.JobCancelled) else type(error).__name__
+        reason = _readable(error)
         with self._database.write(durable=False) as unit:
-            unit.jobs.fail(job, now=now, run_after=run_after, error_type=name, message=_readable(error))
+            unit.jobs.fail(
+                job, now=now, run_after=run_after, error_type=name, message=reason, counted=counted
+            )
         run.ended = True
         return run_after is None
 
@@ -166,29 +178,37 @@ class Ledger:
     def _take_back(self) -> tuple[int, int]:
         """(returned, buried). A lease that ran out while nobody could write is not lost: its holder waits like this sweep.
 
-        So every lease gets a second look, and between the two a time in which the database is free.
+        So every lease gets a second look, and between the two a time in which the database is free. The first look is
+        written down, for where workers vanish so fast that no sweep lives until the second one.
         """
-        with self._database.read() as unit:
-            if not unit.jobs.lapsed(now=self._clock.now(), limit=1):
-                return 0, 0
-        with self._database.write(durable=False) as unit:
-            first = {
-                job.lease_token for job in unit.jobs.lapsed(now=self._clock.now(), limit=_LAPSED_PER_SWEEP)
-            }
-        pause = self._policy.lease_seconds / 10
-        self._clock.sleep(pause)
+        returned = buried = 0
+        for pause in (0.0, self._second_look):
+            with self._database.read() as unit:
+                if not unit.jobs.lapsed(now=self._clock.now(), limit=1):
+                    break
+            if pause:
+                self._clock.sleep(pause)
+            alive, dead = self._look()
+            returned, buried = returned + alive, buried + dead
+        return returned, buried
+
+    def _look(self) -> tuple[int, int]:
         asked = self._clock.monotonic()
         with self._database.write(durable=False) as unit:
-            if self._clock.monotonic() - asked > pause:
-                # It was not free at all: the next sweep looks again.
-                return 0, 0
             now = self._clock.now()
-            lapsed = unit.jobs.lapsed(now=now, limit=_LAPSED_PER_SWEEP)
-            late = [job for job in lapsed if job.lease_token in first]
+            # When it was not free at all until now, earlier looks are worth nothing.
+            unit.jobs.note_lapsed(now=now, anew=self._clock.monotonic() - asked > self._second_look)
+            noted = now - int(self._second_look * 1_000_000)
+            late = unit.jobs.lapsed(now=now, noted_until=noted, limit=_LAPSED_PER_SWEEP)
             dead = [job for job in late if job.lost_leases + 1 >= self._policy.max_lost_leases]
             for job in late:
                 unit.jobs.lapse(job, now=now, dead=job in dead)
         return len(late) - len(dead), len(dead)
+
+    @property
+    def _second_look(self) -> float:
+        """The seconds between two looks at a lease that has run out: more than a heartbeat that failed waits."""
+        return self._policy.lease_seconds / 10
 
     def _lease_end(self) -> int:
         return self._clock.now() + int(self._policy.lease_seconds * 1_000_000)

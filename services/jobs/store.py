@@ -39,14 +39,29 @@ class JobRows(Protocol):
     def finish(self, job_id: int, token: str, *, now: int, outcome: Mapping[str, Any] | None) -> None:
         """Running -> done, and the parent with its last child. Raises LeaseLost."""
 
-    def fail(self, job: Job, *, now: int, run_after: int | None, error_type: str, message: str) -> bool:
-        """Running -> pending at `run_after`, or dead without one; False when the lease was lost."""
+    def fail(
+        self,
+        job: Job,
+        *,
+        now: int,
+        run_after: int | None,
+        error_type: str,
+        message: str,
+        counted: bool = True,
+    ) -> bool:
+        """Running -> pending at `run_after`, or dead without one; False when the lease was lost.
+
+        With `counted` False the attempt costs the job none.
+        """
 
     def release(self, job: Job) -> None:
         """Give a job back untouched, the attempt not counted: the worker is stopping."""
 
-    def lapsed(self, *, now: int, limit: int) -> list[Job]:
-        """Running jobs whose lease has run out."""
+    def note_lapsed(self, *, now: int, anew: bool) -> None:
+        """Note of each lease that has run out that it was seen so at `now`; of those noted before, only if `anew`."""
+
+    def lapsed(self, *, now: int, limit: int, noted_until: int | None = None) -> list[Job]:
+        """Running jobs whose lease has run out; with `noted_until` those of which that was noted by then."""
 
     def lapse(self, job: Job, *, now: int, dead: bool) -> None:
         """Take a lapsed job from its lost worker: pending again, or dead as `worker_lost`."""

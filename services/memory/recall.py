@@ -128,6 +128,8 @@ class _Meaning:
     def __init__(self, spaces: VectorSpaces, query: str) -> None:
         self._spaces = spaces
         self._query = query
+        # Why vectors could not be had: nobody waits for them a second time.
+        self.lost: errors.MemoryError | None = None
 
     @cached_property
     def space(self) -> Space | None:
@@ -213,7 +215,7 @@ class Recall:
         counts = {"keyword": weights.keyword, "vector": weights.vector, "graph": self._graph_weight(question)}
         ranked = fuse([Leg(name, counts[name], leg) for name, leg in legs.items()])
         scores = self._scores(ranked, held, places, weights.session, question.now)
-        chosen = self._diverse(scores, held, question)
+        chosen = self._diverse(scores, held, question, by_meaning=mode != "keyword" and not degraded)
         with self._database.read() as unit:
             messages = unit.messages.get(question.namespace, chosen)
         by_id = {hit.id: hit for hit in ranked}
@@ -261,6 +263,7 @@ class Recall:
             legs["vector"] = self._vector(question)
         except _OUT_OF_REACH as error:
             log.warning("recall_degraded leg=vector reason=%s", type(error).__name__)
+            question.meaning.lost = error
             degraded["vector"] = str(error)
         return legs
 
@@ -286,6 +289,8 @@ class Recall:
         return {int(item): score for item, (score, _) in found.items()}
 
     def _vector(self, question: _Question) -> Mapping[int, float]:
+        if question.meaning.lost is not None:
+            raise question.meaning.lost
         space, vector = question.meaning.space, question.meaning.vector
         if space is None or vector is None:
             return {}
@@ -369,9 +374,17 @@ class Recall:
         }
 
     def _diverse(
-        self, scores: Mapping[MessageId, float], held: Mapping[MessageId, Sequence[str]], question: _Question
+        self,
+        scores: Mapping[MessageId, float],
+        held: Mapping[MessageId, Sequence[str]],
+        question: _Question,
+        *,
+        by_meaning: bool,
     ) -> list[MessageId]:
-        """The best `limit`: those that hold more identifiers first, near-duplicates of better ones put back."""
+        """The best `limit`: those that hold more identifiers first, near-duplicates of better ones put back.
+
+        What is nearly the same only vectors tell.
+        """
 
         def order(item: MessageId) -> tuple[int, float, int]:
             return -len(held.get(item, ())), -scores[item], item
@@ -381,7 +394,7 @@ class Recall:
         if not self._config.mmr_enabled or len(ranked) < 2 or limit < 2:
             return ranked[:limit]
         head = ranked[: max(_DIVERSE, 2 * limit)]
-        vectors = self._vectors_of(head, question)
+        vectors = self._vectors_of(head, question) if by_meaning else {}
         chosen: list[MessageId] = []
         for count in sorted({len(held.get(item, ())) for item in head}, reverse=True):
             tier = {item: scores[item] for item in head if len(held.get(item, ())) == count}

@@ -1,3 +1,4 @@
+import importlib
 import json
 import threading
 import time
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from services import errors
+from services.adapters import qdrant
 from services.adapters.in_memory import ManualClock
 from services.adapters.qdrant import QdrantOps
 from services.ports import Condition, Filter, Point
@@ -96,6 +98,7 @@ def open_store():
 
 def test_an_unreachable_server_is_no_error_before_the_first_call_and_a_quick_one_then(open_store):
     store = open_store(NOWHERE, KEY, clock=ManualClock())
+    importlib.import_module("qdrant_client")  # takes seconds on a busy machine
     started = time.monotonic()
     with pytest.raises(errors.VectorStoreUnavailable, match=r"http://127\.0\.0\.1:9.*qdrant_url") as caught:
         store.search("c", "a", VECTOR, limit=1)
@@ -230,3 +233,24 @@ def test_a_collection_dropped_by_another_process_reads_as_empty(open_store, serv
     assert store.search("c", "a", VECTOR, limit=1) == []
     with pytest.raises(errors.NotFound):
         store.upsert("c", "a", [Point(str(uuid.UUID(int=1)), VECTOR, {})])
+
+
+def test_who_asks_does_not_wait_for_a_slow_server_and_who_writes_does_f14(open_store, server, monkeypatch):
+    monkeypatch.setattr(qdrant, "_QUESTION_SECONDS", 0.1)
+    server.delay = 0.4
+    store = open_store(server.url, read_seconds=5, clock=ManualClock())
+    started = time.monotonic()
+    for question in (
+        lambda: store.search("c", "a", VECTOR, limit=1),
+        lambda: store.fetch("c", "a", [str(uuid.UUID(int=1))]),
+    ):
+        with pytest.raises(errors.VectorStoreUnavailable):
+            question()
+    assert time.monotonic() - started < 2
+    store.upsert("c", "a", [Point(str(uuid.UUID(int=1)), VECTOR, {})])
+
+
+def test_a_question_of_a_new_process_is_one_request(open_store, server):
+    server.script["/query"] = (200, {"points": []})
+    assert open_store(server.url, clock=ManualClock()).search("c", "a", VECTOR, limit=1) == []
+    assert [each[1].split("?")[0] for each in server.seen] == ["/collections/c/points/query"]

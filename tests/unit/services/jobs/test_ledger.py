@@ -86,6 +86,47 @@ def test_a_sweep_that_had_to_wait_for_the_database_takes_nothing_back(paused, mo
     assert paused.ledger.sweep()["returned"] == 1
 
 
+class Killed(BaseException):
+    """What ends a process in the middle of a sweep."""
+
+
+def test_jobs_come_back_even_if_no_sweep_lives_until_its_second_look(paused):
+    (job_id,) = enqueue(paused, new_job())
+    claim(paused, job_id)
+    paused.clock.advance(31)
+
+    def die():
+        raise Killed
+
+    paused.clock.meanwhile = die
+    with pytest.raises(Killed):
+        paused.ledger.sweep()
+    paused.clock.meanwhile = lambda: pytest.fail("nothing is left to wait for")
+    assert paused.ledger.sweep()["returned"] == 1
+
+
+def test_a_lease_that_was_renewed_after_a_first_look_gets_two_more(paused):
+    (job_id,) = enqueue(paused, new_job())
+    run = claim(paused, job_id)
+    paused.clock.advance(31)
+    paused.clock.meanwhile = lambda: paused.ledger.heartbeat([run])
+    assert paused.ledger.sweep()["returned"] == 0
+    paused.clock.advance(31)
+    assert paused.ledger.sweep()["returned"] == 0
+    finish(paused, run)
+
+
+def test_a_job_that_was_taken_back_keeps_its_place(container):
+    first, second = (enqueue(container, new_job())[0] for _ in range(2))
+    claim(container, first)
+    container.clock.advance(31)
+    enqueue(container, new_job())
+    container.ledger.sweep()
+    run = container.ledger.claim_next(list(Queue))
+    assert run is not None
+    assert run.job.id == first
+
+
 def test_a_clock_that_is_set_back_keeps_no_job_waiting_and_no_dead_workers_lease_alive(container):
     waiting, orphaned = enqueue(container, new_job(), new_job())
     container.ledger.sweep()
@@ -185,6 +226,24 @@ def test_the_wish_of_a_server_is_honoured_up_to_the_cap(container, wished, waite
         claim(container, job_id), errors.ModelUnavailable("busy", retry_after_seconds=wished)
     )
     assert seconds_until_due(container, job_id) == waited
+
+
+def test_a_vector_store_that_is_away_costs_no_attempt_for_ten_minutes_and_work_goes_on_soon_after_f14(
+    container,
+):
+    (job_id,) = enqueue(container, new_job())
+    away = errors.VectorStoreUnavailable("the vector store does not answer", retry_after_seconds=10)
+    waits, free = [], 0
+    while not container.ledger.failed(claim(container, job_id), away):
+        free += job(container, job_id).attempts == 0
+        waits.append(seconds_until_due(container, job_id))
+        container.clock.advance(waits[-1])
+
+    assert waits[:6] == [10, 10, 10, 10, 10, 12.5]
+    assert max(waits) == 60
+    assert sum(waits[: free - 1]) < 600 < sum(waits[:free])
+    now = job(container, job_id)
+    assert (now.state, now.attempts, now.error_type) == ("dead", 8, "VectorStoreUnavailable")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,28 @@ def test_b_16_limits_are_clamped(container):
     assert MAX_LIMIT == 1_000
 
 
+def test_a_vector_store_that_is_away_is_asked_once_and_by_words_alone_never_f14(container):
+    class Counting(FallibleStore):
+        asked = 0
+
+        def _answer(self):
+            self.asked += 1
+            super()._answer()
+
+        def fetch(self, *arguments):
+            self._answer()
+            return super().fetch(*arguments)
+
+    container.vectors = store = Counting()
+    remember(container, "tea in the garden", "tea at noon")
+    work(container)
+    store.down, store.asked = True, 0
+    assert len(ids(container, "tea", mode="keyword")) == 2
+    assert store.asked == 0
+    found = answer(container, "what did we say about tea yesterday")
+    assert (len(found.hits), found.degraded, store.asked) == (2, ("vector",), 1)
+
+
 def test_an_unknown_mode_is_refused_with_those_there_are(container):
     with pytest.raises(errors.InputError, match="hybrid, keyword, vector"):
         answer(container, "tea", mode="psychic")
