@@ -7,12 +7,15 @@ print what reproduces a failure.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-PROFILE = os.environ.get("ZEPH_FUZZ_PROFILE", "commit")
+T = TypeVar("T")
+
+# Taken out of the environment: the settings refuse variables of ours that they do not know.
+PROFILE = os.environ.pop("ZEPH_FUZZ_PROFILE", "commit")
 
 _COMMON: dict[str, Any] = {
     "deadline": None,
@@ -27,8 +30,8 @@ settings.register_profile("nightly", **_COMMON)
 MARKS = [pytest.mark.slow, pytest.mark.timeout(7_200 if PROFILE == "nightly" else 300)]
 
 
-def amount(*, commit: int, nightly: int) -> int:
-    """How many of something this profile does."""
+def amount(*, commit: T, nightly: T) -> T:
+    """What holds for this profile: mostly, how many of something it does."""
     return nightly if PROFILE == "nightly" else commit
 
 

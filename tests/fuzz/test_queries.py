@@ -147,5 +147,7 @@ def test_a_query_of_four_thousand_characters_takes_milliseconds_b2(container, pa
         began = time.process_time()
         container.memory.recall(query, mode="keyword")
         took.append(time.process_time() - began)
-    # The processor's time, and the middle of several: the machine may be busy with something else.
-    assert statistics.median(took) < 0.05
+    # The processor's time, and with a commit the middle of five: the machine may be busy with something else.
+    middle, slow = statistics.median(took), sorted(took)[len(took) * 99 // 100 - 1]
+    print(f"B2 {pattern}: 4,000 characters in {1_000 * middle:.1f} ms, p99 {1_000 * slow:.1f} ms")
+    assert amount(commit=middle, nightly=slow) <= 0.05
