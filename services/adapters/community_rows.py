@@ -59,16 +59,17 @@ class SqlCommunityRows:
 
     # ---- communities -----------------------------------------------------------------------------------------
 
-    def listed(self, namespace: str) -> list[Community]:
+    def listed(self, namespace: str, *, of: int | None = None) -> list[Community]:
         """See CommunityRows."""
         c, m = graph_communities.c, graph_community_members.c
+        wanted = [c.namespace == namespace]
+        if of is not None:
+            wanted.append(c.id.in_(sa.select(m.community_id).where(m.entity_id == of)))
         joined = sa.select(m.community_id, m.entity_id).join_from(graph_community_members, graph_communities)
         members: dict[int, list[int]] = {}
-        for community, entity in self._connection.execute(
-            joined.where(c.namespace == namespace).order_by(m.entity_id)
-        ):
+        for community, entity in self._connection.execute(joined.where(*wanted).order_by(m.entity_id)):
             members.setdefault(community, []).append(entity)
-        rows = sa.select(graph_communities).where(c.namespace == namespace).order_by(c.id)
+        rows = sa.select(graph_communities).where(*wanted).order_by(c.id)
         return [
             Community(
                 row.id,

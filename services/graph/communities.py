@@ -77,8 +77,8 @@ class CommunityRows(Protocol):
     def edges(self, namespace: str, *, after: int, limit: int) -> list[GraphEdge]:
         """A page of the active edges in id order, behind `after`."""
 
-    def listed(self, namespace: str) -> list[Community]:
-        """All communities in id order, each with its members in id order."""
+    def listed(self, namespace: str, *, of: int | None = None) -> list[Community]:
+        """All communities, or those of one entity, in id order, each with its members in id order."""
 
     def add(self, namespace: str, name: str, summary: str) -> int:
         """Store a community without members and fingerprint; its id."""
@@ -185,6 +185,11 @@ class Communities:
         with self._database.read() as unit:
             found = unit.communities.listed(namespace)
         return sorted(found, key=lambda one: (-len(one.entity_ids), one.id))
+
+    def of_entity(self, namespace: str, entity_id: int) -> Community | None:
+        """The community of an entity, if it is in one."""
+        with self._database.read() as unit:
+            return next(iter(unit.communities.listed(namespace, of=entity_id)), None)
 
     def stats(self, *, namespace: str) -> CommunityStats:
         """What the communities cover, and how far the graph has moved on since they were detected."""

@@ -156,8 +156,7 @@ def entity(
         mine = namespace or container.settings.namespace
         one = the_entity(container, mine, name)
         names = container.graph.aliases(mine, one.id)
-        groups = container.communities.listed(namespace=mine)
-    group = next((found for found in groups if one.id in found.entity_ids), None)
+        group = container.communities.of_entity(mine, one.id)
     if as_json:
         print_json({**asdict(one), "aliases": names, "community": asdict(group) if group else None})
         return
@@ -234,11 +233,19 @@ def path(
 
 
 @app.command()
-def communities(context: typer.Context, *, namespace: Namespace = None, as_json: AsJson = False) -> None:
+def communities(
+    context: typer.Context,
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-k", min=1, max=100_000, help="The largest so many.")
+    ] = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
     """What hangs together, largest first. `zeph graph refresh` brings it up to date."""
     with open_container(context) as container:
         mine = namespace or container.settings.namespace
-        found = container.communities.listed(namespace=mine)
+        found = container.communities.listed(namespace=mine)[:limit]
         state = container.communities.stats(namespace=mine)
     if as_json:
         print_json({"stats": asdict(state), "communities": [asdict(one) for one in found]})

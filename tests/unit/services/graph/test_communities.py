@@ -93,6 +93,9 @@ def test_only_what_changed_is_described_anew_and_keeps_its_id(container):
     model = ScriptedModel()
     communities(container, model).refresh(NS)
     first, second = communities(container).listed(namespace=NS)
+    for one in (first, second):
+        assert {communities(container).of_entity(NS, each) for each in one.entity_ids} == {one}
+    assert communities(container).of_entity("other", first.entity_ids[0]) is None
     know(container, ("Bob", "Bert"), ("Bert", "Bea"), ("Aaron", "Zed"))
     done = communities(container, model).refresh(NS)
     assert (done.communities, done.changed, done.removed) == (3, 2, 0)

@@ -144,6 +144,10 @@ def test_communities_are_refreshed_and_listed(zeph, graph):
     found = zeph("graph", "communities", "--json").json
     assert (found["stats"]["communities"], found["stats"]["drift"]) == (1, 0.0)
     assert len(found["communities"][0]["entity_ids"]) == 5
+    graph.graph.add_fact(NS, "Uma", "likes", "Xylophones", source_type=EntityType.PERSON)
+    zeph("graph", "refresh")
+    assert len(zeph("graph", "communities", "--json").json["communities"]) == 2
+    assert zeph("graph", "communities", "-k", 1, "--json").json["communities"] == found["communities"]
 
 
 def test_stats_count_the_graph(zeph, graph):
