@@ -29,7 +29,7 @@ class FakeQdrant:
         self.lock = threading.Lock()
         self.delay = 0.0
         self.drops: Callable[[str, str], bool] = lambda _method, _path: False
-        self._port = 0
+        self.port = 0
         self._server: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> Self:
@@ -42,12 +42,12 @@ class FakeQdrant:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self._server = _Server(("127.0.0.1", self._port), _Handler)
+        self._server = _Server(("127.0.0.1", self.port), _Handler)
         self._server.fake = self
-        self._port = self._server.server_port
+        self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}).start()
 
     def stop(self) -> None:
