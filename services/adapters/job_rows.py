@@ -97,6 +97,13 @@ _SAME = sa.select(t.c.id).where(
 _LIVE_TWIN = _SAME.where(t.c.namespace == sa.bindparam("namespace"), _LIVE)
 # Within a batch, a finished child of that name stands as well.
 _SIBLING = _SAME.where(t.c.parent_id == sa.bindparam("parent_id"))
+_FORGET_DEAD = sa.delete(t).where(
+    t.c.state == JobState.DEAD,
+    t.c.kind == sa.bindparam("kind"),
+    t.c.namespace == sa.bindparam("namespace"),
+    t.c.dedupe_key == sa.bindparam("dedupe_key"),
+    t.c.parent_id.is_(None),
+)
 _INSERT = insert(t).on_conflict_do_nothing().returning(t.c.id)
 
 
@@ -142,6 +149,15 @@ class SqlJobRows:
         for parent_id, count in opened.items():
             self._count_children(parent_id, count)
         return ids
+
+    def renew(self, jobs: Sequence[NewJob]) -> list[int]:
+        """See JobRows."""
+        gone = [
+            {"kind": job.kind.name, "namespace": job.namespace, "dedupe_key": job.dedupe_key} for job in jobs
+        ]
+        if gone:
+            self._connection.execute(_FORGET_DEAD, gone)
+        return self.enqueue(jobs)
 
     def record(self, jobs: Sequence[tuple[NewJob, Mapping[str, Any]]]) -> None:
         """See JobRows."""

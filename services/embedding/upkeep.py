@@ -127,7 +127,7 @@ class VectorUpkeep:
                 lost, stray = lost + len(drift.lost), stray + len(drift.stray)
         jobs = [job for _, job, possible in self._waiting(_PER_STEP) if possible]
         with self._database.write() as unit:
-            unit.jobs.enqueue(jobs)
+            unit.jobs.renew(jobs)
             run.finish(unit, {"missing": lost + len(jobs), "orphans": stray})
 
     def drift(self, checkpoint: Callable[[], None] = lambda: None) -> Iterator[Drift]:

@@ -15,6 +15,9 @@ class JobRows(Protocol):
     def enqueue(self, jobs: Sequence[NewJob], *, state: JobState = JobState.PENDING) -> list[int]:
         """Accept the jobs and return their ids, those of live twins included. Raises BackPressure."""
 
+    def renew(self, jobs: Sequence[NewJob]) -> list[int]:
+        """The same, in place of dead jobs that were to do the same work: trying again and again piles up no rows."""
+
     def record(self, jobs: Sequence[tuple[NewJob, Mapping[str, Any]]]) -> None:
         """Write children that are finished already, each with its outcome; known ones are left alone."""
 

@@ -58,6 +58,28 @@ def test_a_refused_text_costs_no_other_its_vector_and_breeds_no_jobs(container, 
     assert len(jobs_of(container, kind)) == 1
 
 
+@pytest.mark.parametrize(
+    ("write", "kind"),
+    [(remember, EMBED_MESSAGES), (ingest, EMBED_DOCUMENT), (note_facts, EMBED_SUMMARY)],
+    ids=["messages", "chunks", "facts"],
+)
+def test_a_model_that_refuses_everything_leaves_one_dead_job_however_often_it_is_asked(
+    container, write, kind
+):
+    container.embedder.refused = ""
+    write(container)
+    work(container)
+    for _ in range(3):
+        enqueue(container, new_job(RECONCILE))
+        work(container)
+    (dead,) = jobs_of(container, kind)
+    assert (dead.state, dead.error_message) == (JobState.DEAD, REASON)
+    container.embedder.refused = "nothing"
+    enqueue(container, new_job(RECONCILE))
+    work(container)
+    assert [one.state for one in jobs_of(container, kind)] == [JobState.DONE]
+
+
 def test_a_refused_text_is_tried_again_by_another_model(container):
     note_facts(container)
     work(container)
