@@ -58,7 +58,7 @@ def finish(container: Container, run: JobRun) -> None:
 
 def work(container: Container, queues: Sequence[str] = tuple(Queue)) -> None:
     """Run everything that is due now."""
-    Runner(container).drain(queues, seconds=60)
+    Runner(container).drain(queues, seconds=3_600)
 
 
 def in_processes(count: int, task: Callable[[int], object], *, seconds: float = 60) -> None:
