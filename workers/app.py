@@ -60,7 +60,9 @@ class _Process:
     """What one worker process holds: made after the fork, because no connection may cross it."""
 
     def __init__(self, app: Celery, settings: Settings, farewell: _Farewell) -> None:
-        self.container = Container(settings, publisher=CeleryPublisher(app))
+        self.container = Container(
+            settings, publisher=CeleryPublisher(app, window=settings.jobs.dispatch_window)
+        )
         self.runner = Runner(self.container)
         farewell.await_in_thread(self.runner.stop)
         atexit.register(self.container.close)
@@ -191,7 +193,7 @@ def _keep_sweeping(app: Celery, settings: Settings) -> None:
 
     def ask(stop: threading.Event) -> None:
         pause = settings.jobs.sweep_interval_secs
-        publisher = CeleryPublisher(app)
+        publisher = CeleryPublisher(app, window=settings.jobs.dispatch_window)
         while not stop.wait(pause):
             publisher.request_sweep(expires_seconds=pause)
 

@@ -74,7 +74,7 @@ def open_container(context: typer.Context) -> Iterator[Container]:
         from workers.app import create_app
         from workers.bell import CeleryPublisher
 
-        publisher = CeleryPublisher(create_app(settings))
+        publisher = CeleryPublisher(create_app(settings), window=settings.jobs.dispatch_window)
     with Container(settings, publisher=publisher) as container:
         yield container
 

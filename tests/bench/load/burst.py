@@ -11,7 +11,7 @@ from typing import Any
 from services import errors
 from services.settings import Settings
 from tests.bench.load.installation import drained, installation, joined, outcome, sentence, working
-from tests.bench.load.measuring import Figure, count, times
+from tests.bench.load.measuring import Figure, count, timed, times
 from tests.builders import rows
 
 MESSAGES, PROCESSES = 5_000, 4
@@ -51,16 +51,17 @@ def run(scale: float, folder: Path) -> list[Figure]:
 
 
 def _caller(settings: Settings, number: int, messages: int, gate: Any, results: Any) -> None:
-    dice, taken, busy = random.Random(number), [], 0
+    dice, busy = random.Random(number), 0
     with joined(settings) as container:
         memory = container.memory
         memory.stats()
         gate.wait(60)
-        for _ in range(messages):
-            began = time.perf_counter()
+
+        def accept() -> None:
+            nonlocal busy
             try:
                 memory.remember("user", sentence(dice), conversation=f"caller-{number}")
             except errors.StorageBusy:
                 busy += 1
-            taken.append(time.perf_counter() - began)
-        results.put((taken, busy))
+
+        results.put(([timed(accept) for _ in range(messages)], busy))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.bench.bench_cache import upstream_calls
-from tests.bench.load.measuring import Figure, count, times
+from tests.bench.load.measuring import Figure, Taken, count, times
 
 PROMPTS, PROCESSES = 500, 10
 HIT_SECONDS = 10.0
@@ -20,6 +20,10 @@ def run(scale: float, folder: Path) -> list[Figure]:
     return [
         Figure("calls of the model", calls, "", int(1.01 * prompts), exact=True),
         Figure("all answered", seconds, "s"),
-        *times(f"hit, {processes} processes, each 100 a second", (wall / 1_000 for wall, _ in hits), p99=5),
+        *times(
+            f"hit, {processes} processes, each 100 a second",
+            [Taken(wall / 1_000, work / 1_000) for wall, work in hits],
+            p99=5,
+        ),
         *count("calls of the model that are missing", max(0, prompts - calls)),
     ]

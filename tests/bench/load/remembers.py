@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tests.bench.load.installation import backlog, drained, installation, outcome, sentence, working
-from tests.bench.load.measuring import Figure, Sampler, count, paced, times
+from tests.bench.load.measuring import Figure, Sampler, Taken, count, paced, times
 from tests.builders import rows
 from tests.services.harness import Stack
 
@@ -36,8 +36,8 @@ def run(scale: float, folder: Path) -> list[Figure]:
         ]
 
 
-def remember(stack: Stack, messages: int, *, per_second: float = PER_SECOND) -> list[float]:
-    """Accept messages at a steady rate; seconds of each call."""
+def remember(stack: Stack, messages: int, *, per_second: float = PER_SECOND) -> list[Taken]:
+    """Accept messages at a steady rate."""
     dice = random.Random(1)
     texts = [sentence(dice) for _ in range(messages)]
     memory = stack.container.memory
