@@ -53,6 +53,6 @@ class Scheduler:
                 for entry, period in news.items()
                 if unit.jobs.begin_period(entry.kind.name, period, latest=entry.latest(now))
             ]
-            unit.jobs.enqueue([NewJob(kind, dedupe_key="scheduled") for kind in mine])
+            unit.jobs.renew([NewJob(kind, dedupe_key="scheduled") for kind in mine])
         self._begun |= news
         return [kind.name for kind in mine]

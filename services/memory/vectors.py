@@ -75,7 +75,7 @@ class MessageVectors:
                 return waiting, 0
             blocks = unit.messages.incomplete(COLLECTION, physical, limit=_BLOCKS_PER_BACKFILL)
         with self._database.write() as unit:
-            unit.jobs.enqueue([block_job(namespace, block) for namespace, block in blocks])
+            unit.jobs.renew([block_job(namespace, block) for namespace, block in blocks])
         return waiting, len(blocks)
 
     def waiting(self) -> int:

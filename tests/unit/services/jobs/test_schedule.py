@@ -1,5 +1,6 @@
 import pytest
 
+from services import errors
 from services.jobs.models import (
     DETECT_MISSING,
     EMBED_MISSING,
@@ -56,6 +57,15 @@ def test_a_job_that_still_waits_is_not_doubled_by_the_next_period(container, sch
         container.clock.advance(600)
         schedulers[0].tick()
     assert len(enqueued(container, RECONCILE)) == 1
+
+
+def test_a_scheduled_job_that_dies_every_time_leaves_one_dead_row(container, schedulers):
+    schedulers[0].tick()
+    for _ in range(3):
+        container.clock.advance(600)
+        schedulers[0].tick()
+        (job_id,) = enqueued(container, RECONCILE)
+        container.ledger.failed(claim(container, job_id), errors.PermanentError("no use"))
 
 
 def test_a_clock_that_jumps_back_runs_nothing_twice(container, schedulers):
