@@ -42,8 +42,8 @@ def test_a_percentile_is_a_value_that_was_measured():
 def test_times_are_given_in_milliseconds_with_their_limits():
     taken = [Taken(0.001 * number, 0.0001) for number in range(100)]
     figures = times("call", taken, p50=40, p99=200)
-    assert [round(figure.value, 6) for figure in figures] == [50, 99, 99, 0.1]
-    assert [figure.kept for figure in figures] == [False, True, True, True]
+    assert [round(figure.value, 6) for figure in figures] == [50, 99, 99, 0.1, 0.1]
+    assert [figure.kept for figure in figures] == [False, True, True, True, True]
 
 
 def test_growth_compares_the_end_with_what_the_start_had_settled_to():

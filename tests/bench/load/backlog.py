@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from services.jobs.models import NewJob
-from tests.bench.load.installation import backlog, installation, outcome
+from tests.bench.load.installation import backlog, hints, installation, outcome
 from tests.bench.load.measuring import MIB, Figure, Sampler, count, growth, resident
 from tests.builders import enqueue, rows
-from tests.services.harness import ALL_QUEUES, JOBS_APP, NOOP, Stack, wait_until
+from tests.services.harness import JOBS_APP, NOOP, wait_until
 
 JOBS, PER_UNIT = 50_000, 5_000
 _DONE = f"SELECT count(*) FROM jobs WHERE kind = '{NOOP.name}' AND state = 'done'"
@@ -25,7 +25,7 @@ def run(scale: float, folder: Path) -> list[Figure]:
         worker = stack.worker(concurrency=2, app=JOBS_APP)
         beat = stack.beat(app=JOBS_APP)
         probes = {
-            "hints": lambda: _hints(stack),
+            "hints": lambda: hints(stack),
             "memory": lambda: sum(map(resident, stack.left_behind())),
         }
         with Sampler(probes, every_seconds=0.5) as sampler:
@@ -40,9 +40,3 @@ def run(scale: float, folder: Path) -> list[Figure]:
             *count("jobs done", rows(stack.container, _DONE)[0][0], jobs),
             *outcome(stack),
         ]
-
-
-def _hints(stack: Stack) -> int:
-    """Messages in the broker: waiting, and taken but not yet answered."""
-    with stack.redis.client() as client:
-        return sum(client.llen(queue) for queue in ALL_QUEUES) + client.hlen("unacked")

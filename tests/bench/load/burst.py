@@ -10,8 +10,8 @@ from typing import Any
 
 from services import errors
 from services.settings import Settings
-from tests.bench.load.installation import drained, installation, joined, outcome, sentence, working
-from tests.bench.load.measuring import Figure, count, timed, times
+from tests.bench.load.installation import drained, hints, installation, joined, outcome, sentence, working
+from tests.bench.load.measuring import Figure, Sampler, count, timed, times
 from tests.builders import rows
 
 MESSAGES, PROCESSES = 5_000, 4
@@ -32,9 +32,10 @@ def run(scale: float, folder: Path) -> list[Figure]:
             caller.start()
         gate.wait(60)
         began = time.monotonic()
-        found = [results.get(timeout=300) for _ in callers]
-        accepted = time.monotonic() - began
-        drained(stack, seconds=600)
+        with Sampler({"hints": lambda: hints(stack)}, every_seconds=0.5) as sampler:
+            found = [results.get(timeout=300) for _ in callers]
+            accepted = time.monotonic() - began
+            drained(stack, seconds=600)
         after = time.monotonic() - began - accepted
         for caller in callers:
             caller.join(30)
@@ -44,7 +45,8 @@ def run(scale: float, folder: Path) -> list[Figure]:
             *times("accept", [one for taken, _ in found for one in taken]),
             *count("refused as busy", sum(busy for _, busy in found)),
             Figure("drained after that", after, "s", 180),
-            *count("messages stored", stored, each * PROCESSES + 1),
+            Figure("hints in Redis, most", sampler.peak("hints"), "", 5_000),
+            *count("messages stored", stored, (each + 1) * PROCESSES + 1),
             *count("messages without a vector", stack.container.message_vectors.waiting()),
             *outcome(stack),
         ]
@@ -54,8 +56,6 @@ def _caller(settings: Settings, number: int, messages: int, gate: Any, results: 
     dice, busy = random.Random(number), 0
     with joined(settings) as container:
         memory = container.memory
-        memory.stats()
-        gate.wait(60)
 
         def accept() -> None:
             nonlocal busy
@@ -64,4 +64,7 @@ def _caller(settings: Settings, number: int, messages: int, gate: Any, results: 
             except errors.StorageBusy:
                 busy += 1
 
+        # The first call opens the database and the broker.
+        accept()
+        gate.wait(60)
         results.put(([timed(accept) for _ in range(messages)], busy))

@@ -14,7 +14,7 @@ from services.settings import JobSettings, Settings
 from tests.bench.bench_queue import DIMENSION, embedding_server
 from tests.bench.load.measuring import Figure, count
 from tests.builders import rows
-from tests.services.harness import QUICK, Process, Stack, wait_until
+from tests.services.harness import ALL_QUEUES, QUICK, Process, Stack, wait_until
 from workers.app import create_app
 from workers.bell import CeleryPublisher
 from workers.local import nothing_left
@@ -71,6 +71,12 @@ def sentence(dice: random.Random, words: int = 30) -> str:
 def backlog(stack: Stack) -> int:
     """Jobs that wait or run."""
     return int(rows(stack.container, _LIVE)[0][0])
+
+
+def hints(stack: Stack) -> int:
+    """Messages in the broker: waiting, and taken but not yet answered."""
+    with stack.redis.client() as client:
+        return sum(client.llen(queue) for queue in ALL_QUEUES) + client.hlen("unacked")
 
 
 def write_ahead_log(stack: Stack) -> int:

@@ -70,6 +70,7 @@ def times(
         Figure(f"{what}, p50", percentile(walls, 0.50), "ms", p50),
         Figure(f"{what}, p99", percentile(walls, 0.99), "ms", p99),
         Figure(f"{what}, longest", walls[-1], "ms", most),
+        Figure(f"{what}, processor time, p50", percentile(works, 0.50), "ms"),
         Figure(f"{what}, processor time, p99", percentile(works, 0.99), "ms"),
     ]
 

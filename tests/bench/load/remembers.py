@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from tests.bench.load.installation import backlog, drained, installation, outcome, sentence, working
+from tests.bench.load.installation import backlog, drained, hints, installation, outcome, sentence, working
 from tests.bench.load.measuring import Figure, Sampler, Taken, count, paced, times
 from tests.builders import rows
 from tests.services.harness import Stack
@@ -20,7 +20,8 @@ def run(scale: float, folder: Path) -> list[Figure]:
         working(stack)
         remember(stack, 1)
         drained(stack, seconds=60)
-        with Sampler({"backlog": lambda: backlog(stack)}, every_seconds=1) as sampler:
+        probes = {"backlog": lambda: backlog(stack), "hints": lambda: hints(stack)}
+        with Sampler(probes, every_seconds=1) as sampler:
             taken = remember(stack, messages)
         ended = time.monotonic()
         drained(stack, seconds=300)
@@ -29,6 +30,7 @@ def run(scale: float, folder: Path) -> list[Figure]:
         return [
             *times("accept", taken, p50=5, p99=50, most=1_000),
             Figure("backlog, most", sampler.peak("backlog"), "jobs", 200),
+            Figure("hints in Redis, most", sampler.peak("hints"), "", 5_000),
             Figure("all done after the end", after, "s", 60),
             *count("messages stored", stored, messages + 1),
             *count("messages without a vector", stack.container.message_vectors.waiting()),
