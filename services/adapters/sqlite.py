@@ -238,6 +238,12 @@ def _explained(reason: str) -> errors.MemoryError:
         return errors.StorageBusy(
             f"the disk of the database is full ({reason}): free some space, nothing is lost"
         )
+    if "I/O error" in reason:
+        # What a full disk is called where SQLite needs room for more than its own pages, and a quota that is used up.
+        return errors.StorageBusy(
+            f"the disk of the database refuses to work ({reason}): if it is full free some space, if it fails restore "
+            "a backup to another one"
+        )
     if "unable to open" in reason:
         return errors.StorageBusy(f"the database cannot be opened ({reason}): check memory.sqlite_path")
     return errors.StorageBusy(reason)

@@ -129,7 +129,7 @@ def test_a_migration_that_is_killed_at_any_statement_is_done_whole_or_not_at_all
     after, points = schema(path), int(counted.read_text())
     assert before != after
     ends = {"before": 0, "after": 0}
-    for point in sample(range(1, points + 1), commit=3):
+    for point in sample(range(1, points + 1), commit=2):
         fresh()
         assert in_child(version(lambda point=point: upgrade(path, Tripwire(point)))) is None
         found = schema(path)
@@ -146,7 +146,7 @@ def test_two_that_migrate_at_once_leave_one_whole_schema_f25(
     counts = {}
     for start in ("empty", "old"):
         finals = []
-        for number in range(amount(commit=2, nightly=20)):
+        for number in range(amount(commit=1, nightly=20)):
             path = tmp_path / f"{start}-{number}.db"
             if start == "old":
                 shutil.copy(old / "zeph.db", path)

@@ -1,4 +1,5 @@
 import os
+import resource
 import stat
 import threading
 
@@ -280,6 +281,21 @@ def test_a_full_disk_is_named_and_loses_nothing(database):
 
     with pytest.raises(errors.StorageBusy, match=r"full.*nothing is lost"):
         fill()
+    assert value(database) == 0
+
+
+def test_a_disk_that_refuses_a_write_is_named_with_the_way_out(database):
+    # What is left where a quota is used up, or a full disk has no room for the files beside the database.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(database.path) + 4_096, before[1]))
+        with (
+            pytest.raises(errors.StorageBusy, match=r"disk.*free some space"),
+            database.write() as connection,
+        ):
+            connection.exec_driver_sql("CREATE TABLE big AS SELECT zeroblob(10000000)")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert value(database) == 0
 
 
