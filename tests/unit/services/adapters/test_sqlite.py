@@ -288,7 +288,7 @@ def test_a_disk_that_refuses_a_write_is_named_with_the_way_out(database):
     # What is left where a quota is used up, or a full disk has no room for the files beside the database.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(database.path) + 4_096, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (database.path.stat().st_size + 4_096, before[1]))
         with (
             pytest.raises(errors.StorageBusy, match=r"disk.*free some space"),
             database.write() as connection,
