@@ -194,6 +194,8 @@ def _keep_sweeping(app: Celery, settings: Settings) -> None:
     def ask(stop: threading.Event) -> None:
         pause = settings.jobs.sweep_interval_secs
         publisher = CeleryPublisher(app, window=settings.jobs.dispatch_window)
+        # At once, too: workers that are killed all the time may never live as long as the pause.
+        publisher.request_sweep(expires_seconds=pause)
         while not stop.wait(pause):
             publisher.request_sweep(expires_seconds=pause)
 

@@ -164,6 +164,7 @@ def upgrade() -> None:
     sa.Column('dispatched_at', sa.Integer(), nullable=True),
     sa.Column('lease_token', sa.Text(), nullable=True),
     sa.Column('lease_until', sa.Integer(), nullable=True),
+    sa.Column('lapsed_at', sa.Integer(), nullable=True),
     sa.Column('error_type', sa.Text(), nullable=True),
     sa.Column('error_message', sa.Text(), nullable=True),
     sa.Column('outcome', sa.Text(), nullable=True),

@@ -148,6 +148,7 @@ def _job_rules(policy: RetryPolicy) -> list[Rule]:
             unit.jobs.settle(int(job_id), now=now)
 
     def lapse(unit: Unit, ids: Sequence[Id], now: int) -> None:
+        unit.jobs.note_lapsed(now=now, anew=False)
         for job_id in ids:
             job = unit.jobs.get(int(job_id))
             if job is not None:
@@ -216,8 +217,9 @@ def _job_rules(policy: RetryPolicy) -> list[Rule]:
             "jobs",
             "jobs that are due for more than ten minutes while nobody works on their queue",
             _sql(
+                # A job that was taken back keeps its place, but is due for no longer than that.
                 f"SELECT id FROM jobs WHERE state = 'pending' AND run_after < :now - {_OVERDUE} "  # noqa: S608
-                f"AND queue NOT IN (SELECT queue FROM jobs WHERE started_at > :now - {_OVERDUE})"
+                f"AND coalesce(lapsed_at, 0) < :now - {_OVERDUE} AND queue NOT IN (SELECT queue FROM jobs WHERE started_at > :now - {_OVERDUE})"
             ),
             "start a worker (`zeph worker`), or one that serves this queue",
         ),

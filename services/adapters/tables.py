@@ -630,6 +630,8 @@ jobs = Table(
     _time("dispatched_at", nullable=True),
     Column("lease_token", Text),
     _time("lease_until", nullable=True),
+    # When the lease was first seen to have run out; of no meaning once it has been renewed since.
+    _time("lapsed_at", nullable=True),
     Column("error_type", Text),
     Column("error_message", Text),
     Column("outcome", Text),
