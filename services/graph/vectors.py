@@ -93,7 +93,7 @@ class EntityVectors:
                     self._join(space, namespace, item)
 
     def _join(self, space: Space, namespace: str, item: Embedded[EntityText]) -> None:
-        """Make one of an entity and another that is the same under a second name; the older one stays."""
+        """Make one of an entity and all that are the same under other names; the oldest one stays."""
         if not len(item.vectors):
             return
         physical, itself = space.collection.physical, item.row.id
@@ -103,13 +103,16 @@ class EntityVectors:
             return
         with self._database.write() as unit:
             alive = unit.graph.get(namespace, [itself, *others])
-            for other in (alive[found] for found in others if found in alive and itself in alive):
-                older, younger = sorted((alive[itself], other), key=lambda entity: entity.id)
+            # With all of them: each may be one that looked around before this one could be found.
+            for other in others:
+                if itself not in alive or other not in alive:
+                    continue
+                older, younger = sorted((alive[itself], alive[other]), key=lambda entity: entity.id)
                 if older.type is younger.type and may_merge(older.canonical_name, younger.canonical_name):
                     merge_entities(unit, namespace, older, younger, self._clock.now())
                     unit.graph.count(namespace, {"merges_by_embedding": 1})
                     log.info("entities_merged namespace=%s into=%d gone=%d", namespace, older.id, younger.id)
-                    return
+                    alive = unit.graph.get(namespace, [itself, *others])
 
 
 def entities_near(hits: Iterable[ScoredPoint], similarity: float) -> dict[int, float]:

@@ -13,6 +13,7 @@ from services.graph.models import Extraction, FoundEntity
 from services.graph.resolution import EntityResolver, Wanted, choose
 from services.graph.service import GraphStore
 from services.graph.store import Match
+from services.graph.vectors import EntityVectors, entity_jobs
 from services.jobs.models import RECONCILE
 from services.ports import EmbedderIdentity, Point
 from tests.builders import FallibleStore, enqueue, new_job, rows, work
@@ -239,6 +240,24 @@ def test_bug_7_two_spellings_that_came_in_at_once_become_one_when_they_are_embed
     assert names(container) == {"Ann", "IBM", "GPT-3", "GPT-4"}
     assert facts(container, "big blue") == ["Ann knows IBM", "Ann uses IBM"]
     assert container.graph.stats(NS)["merges_by_embedding"] == 1
+
+
+def test_spellings_that_missed_each_other_become_one_when_the_one_that_all_find_is_embedded_f20(
+    world, monkeypatch
+):
+    """Several workers at once: whoever looked around too early is found by who looks last."""
+    container = world(ibm=0, **{"the ibm": 0, "ibm inc": 0})
+    monkeypatch.setattr(EntityVectors, "_join", lambda *_: None)
+    first, *_ = store(container, "IBM", "The IBM", "IBM Inc").entity_ids
+    monkeypatch.undo()
+    assert len(names(container)) == 3
+    with container.sqlite.write() as connection:
+        connection.exec_driver_sql(f"DELETE FROM entity_embeddings WHERE entity_id = {first}")
+    enqueue(container, *entity_jobs(NS, [first]))
+    work(container)
+
+    assert names(container) == {"IBM"}
+    assert sorted(container.graph.aliases(NS, "IBM")) == ["ibm inc", "the ibm"]
 
 
 def test_bug_49_points_that_lead_nowhere_do_not_hide_the_entity_that_is_the_same(world):
