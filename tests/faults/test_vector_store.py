@@ -26,10 +26,11 @@ DOWN, DOWN_AT_START, SLOW = "down", "down at start", "slow"
 TIMES = amount(commit=1, nightly=5)
 AWAY_SECONDS = amount(commit=3, nightly=60)
 SLOW_SECONDS = amount(commit=4, nightly=5)
-# What the plan allows after the store's return, and what one call may take; a commit is tested on machines full of others.
+# What the plan allows after the store's return. A commit is tested on machines that are full of others' work.
 BACK_SECONDS = 90
 HALF_OPEN_SECONDS = amount(commit=0, nightly=60)
 NOTICED_SECONDS = 45
+# The slowest of a hundred calls: so long, or twice as long as while the store was there.
 ACCEPT_SECONDS = amount(commit=10, nightly=0.05)
 # Nobody who asks waits longer for a store that does not answer.
 PATIENCE_SECONDS = amount(commit=10, nightly=5)
@@ -66,11 +67,11 @@ def test_a_vector_store_that_is_away_costs_meaning_for_a_while_and_nothing_else_
 ):
     stack = start(memory__vector_backend="qdrant", memory__qdrant_url=qdrant.url)
     container = stack.container
-    if outage != DOWN_AT_START:
-        accept(container, history, 30, SEED)
-    else:
+    if outage == DOWN_AT_START:
         qdrant.stop()
     stack.worker()
+    accept(container, history, amount(commit=30, nightly=300), SEED)
+    usual = quantile(history.seconds(), 0.99)
     if outage != DOWN_AT_START:
         settle(container)
 
@@ -83,13 +84,13 @@ def test_a_vector_store_that_is_away_costs_meaning_for_a_while_and_nothing_else_
     qdrant.delay = 0
     back = settle(container)
 
-    calls = quantile(history.seconds(), 0.99)
+    calls = quantile(away.call_seconds, 0.99)
     print(
-        f"F14 {outage}: {away}; calls p99 {calls * 1e3:.1f} ms; in step {back:.1f} s after the return, seed {SEED}"
+        f"F14 {outage}: {away}; calls p99 {calls * 1e3:.1f} ms (before {usual * 1e3:.1f} ms); in step {back:.1f} s after the return, seed {SEED}"
     )
     assert set(away.degraded) == {("vector",)}
     assert away.keyword_misses == 0
-    assert calls <= ACCEPT_SECONDS
+    assert calls <= max(ACCEPT_SECONDS, 2 * usual)
     assert max(away.recall_seconds) <= PATIENCE_SECONDS
     assert back <= BACK_SECONDS
     assert violations(container, history) == []
@@ -209,6 +210,7 @@ class Asked:
         self.keyword_seconds: list[float] = []
         self.recall_seconds: list[float] = []
         self.degraded: list[tuple[str, ...]] = []
+        before = len(history.seconds())
         began = time.monotonic()
         while time.monotonic() < began + seconds:
             accept(container, history, 10, seed + self.accepted)
@@ -216,6 +218,7 @@ class Asked:
             text = random.Random(seed).choice(history.acknowledged("remember"))[0]
             self._ask(container, text["text"], text["namespace"])
             time.sleep(0.2)
+        self.call_seconds = history.seconds()[before:]
 
     def _ask(self, container: Container, text: str, namespace: str) -> None:
         began = time.perf_counter()
