@@ -50,7 +50,11 @@ _TAKE_LEASE = (
     .on_conflict_do_update(
         index_elements=["namespace", "cache_key"],
         set_=_NEW_LEASE,
-        where=lease.c.lease_until <= sa.bindparam("now"),
+        where=sa.or_(
+            lease.c.lease_until <= sa.bindparam("now"),
+            # Given by a clock that has been set back since.
+            lease.c.lease_until > sa.bindparam("until"),
+        ),
     )
 )
 

@@ -256,26 +256,32 @@ class ResponseCache:
         """An answer that is there by now, or a token to store one with, or neither: ask without storing."""
         token, pause = self._entropy.token(), _FIRST_PAUSE_SECONDS
         # One lease for a caller that died, and one for the caller that followed it.
-        deadline = self._clock.now() + int(2 * self._limits.lease_seconds * _SECOND)
+        deadline = self._clock.monotonic() + 2 * self._limits.lease_seconds
         while True:
             # Looking first: callers that wait must not queue for the write lock.
             found, holder = self._look(asked)
-            if found is None and (holder is None or holder.until <= self._clock.now()):
+            if found is None and (holder is None or not self._in_force(holder)):
                 found, holder = self._take(asked, token)
             if found is not None:
                 return found, None
             if holder is not None and holder.token == token:
                 return None, token
-            if self._clock.now() >= deadline:
+            if self._clock.monotonic() >= deadline:
                 return None, None
             self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
+    def _in_force(self, lease: Lease) -> bool:
+        return self._clock.now() < lease.until <= self._lease_end()
+
+    def _lease_end(self) -> int:
+        return self._clock.now() + int(self._limits.lease_seconds * _SECOND)
+
     def _take(self, asked: _Asked, token: str) -> tuple[CachedResponse | None, Lease | None]:
         """The answer, or the lease after trying to get it."""
-        now = self._clock.now()
-        wanted = Lease(token, now + int(self._limits.lease_seconds * _SECOND))
         with self._database.write(durable=False) as unit:
+            # Not before: whoever held the database may have taken a lease meanwhile, which ends later.
+            now, wanted = self._clock.now(), Lease(token, self._lease_end())
             found = unit.cache.find(asked.namespace, asked.key, now=now)
             if found is None and unit.cache.take_lease(asked.namespace, asked.key, wanted, now=now):
                 return None, wanted

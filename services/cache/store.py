@@ -77,7 +77,10 @@ class CacheRows(Protocol):
         """Who asks the model for this answer, even if the lease has lapsed."""
 
     def take_lease(self, namespace: str, key: str, lease: Lease, *, now: int) -> bool:
-        """Become the one who asks, unless somebody is; whether that succeeded."""
+        """Become the one who asks, unless somebody is; whether that succeeded.
+
+        Leases that end later than this one are those of a clock that has been set back since, and hold up nobody.
+        """
 
     def give_back(self, namespace: str, key: str, token: str) -> bool:
         """End the lease; whether it was still held."""

@@ -456,6 +456,15 @@ def test_a_caller_that_died_holds_up_others_no_longer_than_its_lease(cache, cont
     assert cache.get(asked()).text == "hi"
 
 
+def test_a_lease_of_before_the_clock_was_set_back_holds_up_nobody(cache, container):
+    held(container, cache, seconds=5)
+    container.clock.advance(-7_200)
+    began = container.clock.now()
+    assert cache.through(asked(), lambda: "hi") == "hi"
+    assert container.clock.now() == began
+    assert cache.get(asked()).text == "hi"
+
+
 def test_a_lease_that_is_renewed_for_ever_holds_up_nobody_for_ever(cache, container, made):
     cache = made(limits=CacheLimits(lease_seconds=2))
     held(container, cache, seconds=10_000)
