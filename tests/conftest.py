@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ipaddress
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +28,9 @@ Build = Callable[..., Container]
 _hypothesis_home = tempfile.mkdtemp(prefix="hypothesis-")
 configuration.set_hypothesis_home_dir(_hypothesis_home)
 atexit.register(shutil.rmtree, _hypothesis_home, ignore_errors=True)
+
+# A script that runs the tests in the background lets them ignore Ctrl-C, and whatever they start would ignore it too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

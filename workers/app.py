@@ -161,7 +161,8 @@ def _configuration(settings: Settings) -> dict[str, Any]:
             "unacked_restore_interval": 10,
             "unacked_restore_throttle": 1,
             "socket_keepalive": True,
-            "socket_timeout": 30,
+            # A connection that swallows everything must not hold a worker, or whoever rings, for longer.
+            "socket_timeout": 5,
             "socket_connect_timeout": 1.5,
             # Without it a publisher tries for seconds, and whoever accepts work waits with it. Workers reconnect anyway.
             "max_retries": 0,
