@@ -36,6 +36,23 @@ _DUE = (
     .order_by(t.c.namespace, t.c.priority, t.c.run_after, t.c.id)
     .limit(1)
 )
+# One statement for all queues, because an idle worker asks several times a second.
+# Ordered, so that SQLite takes the index of due jobs and not that of the state, which a backlog of another queue fills.
+_DUE_QUEUES = sa.union_all(
+    *(
+        sa.select(sa.literal(queue.value).label("queue")).where(
+            sa.select(t.c.id)
+            .where(
+                t.c.state == JobState.PENDING, t.c.queue == queue.value, t.c.run_after <= sa.bindparam("now")
+            )
+            .order_by(t.c.namespace, t.c.priority, t.c.run_after)
+            .limit(1)
+            .scalar_subquery()
+            .is_not(None)
+        )
+        for queue in Queue
+    )
+)
 _DUE_TURNS = (
     _DUE.where(t.c.namespace > sa.bindparam("after")),
     _DUE.where(t.c.namespace <= sa.bindparam("after")),
@@ -210,6 +227,10 @@ class SqlJobRows:
         ).first()
 
     # ---- running ---------------------------------------------------------------------------------------------
+
+    def due_queues(self, *, now: int) -> set[str]:
+        """See JobRows. One index seek for each queue."""
+        return {str(queue) for (queue,) in self._connection.execute(_DUE_QUEUES, {"now": now})}
 
     def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
         """See JobRows. One index seek, two at the end of a turn."""

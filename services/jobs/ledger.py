@@ -67,19 +67,21 @@ class Ledger:
         self._turn += 1
         start, recent = self._turn % len(queues), self._clock.now() - _MOMENT_MICROSECONDS
         in_turn = [*queues[start:], *queues[:start]]
+        due: set[str] | None = None
         # Looking into queues that were empty a moment ago would cost a busy worker half of its time.
         for queue in sorted(in_turn, key=lambda queue: self._emptied.get(queue, 0) > recent):
-            job = self._claim_in(queue)
-            if job is not None:
-                return JobRun(job, self._clock)
+            # An idle worker only looks, once at all queues; a busy one expects more and goes straight for the write lock.
+            if queue not in self._busy and due is None:
+                due = self._due()
+            if queue in self._busy or (due is not None and queue in due):
+                job = self._claim_in(queue)
+                if job is not None:
+                    return JobRun(job, self._clock)
             self._emptied[queue] = self._clock.now()
         return None
 
     def _claim_in(self, queue: str) -> Job | None:
         after = self._last_namespace.get(queue, "")
-        # An idle worker only looks; a busy one expects more and goes straight for the write lock.
-        if queue not in self._busy and not self._waits(queue, after):
-            return None
         with self._database.write(durable=False) as unit:
             now = self._clock.now()
             found = unit.jobs.next_due(queue, now=now, after_namespace=after)
@@ -93,9 +95,9 @@ class Ledger:
         self._last_namespace[queue] = job.namespace
         return job
 
-    def _waits(self, queue: str, after: str) -> bool:
+    def _due(self) -> set[str]:
         with self._database.read() as unit:
-            return unit.jobs.next_due(queue, now=self._clock.now(), after_namespace=after) is not None
+            return unit.jobs.due_queues(now=self._clock.now())
 
     def heartbeat(self, runs: Sequence[JobRun]) -> None:
         """Renew the leases of these runs, and tell those that were cancelled or taken over to stop."""

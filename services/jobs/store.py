@@ -21,6 +21,9 @@ class JobRows(Protocol):
     def record(self, jobs: Sequence[tuple[NewJob, Mapping[str, Any]]]) -> None:
         """Write children that are finished already, each with its outcome; known ones are left alone."""
 
+    def due_queues(self, *, now: int) -> set[str]:
+        """The queues in which a job is due."""
+
     def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
         """The id of the job to run next: the first of the next namespace in turn that has one due."""
 

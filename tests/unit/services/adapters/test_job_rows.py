@@ -13,6 +13,7 @@ from services.jobs.models import (
     PURGE_JOBS,
     REMOVE_VECTORS,
     JobState,
+    Queue,
 )
 from tests.builders import Bells, claim, enqueue, finish, in_processes, job, new_job
 
@@ -518,3 +519,24 @@ def test_the_live_twin_of_a_job_is_found_without_reading_the_queue(container):
     assert [step[3] for step in plan] == [
         "SEARCH jobs USING INDEX uq_jobs_live (namespace=? AND kind=? AND dedupe_key=?)"
     ]
+
+
+def test_a_look_at_all_queues_reads_no_queue_and_is_one_statement(container):
+    with container.sqlite.read() as connection:
+        compiled = job_rows._DUE_QUEUES.compile(dialect=connection.dialect)
+        values = compiled.construct_params({"now": 1})
+        plan = connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {compiled}", tuple(values[name] for name in compiled.positiontup)
+        ).all()
+    searches = [step[3] for step in plan if "jobs" in step[3]]
+    assert searches == ["SEARCH jobs USING COVERING INDEX ix_jobs_due (queue=?)"] * len(Queue)
+
+
+def test_queues_with_something_due_are_told_from_those_where_all_waits_for_later(container):
+    enqueue(container, new_job(INGEST_FILE), new_job(run_after=container.clock.now() + 5_000_000))
+    with container.database.read() as unit:
+        assert unit.jobs.due_queues(now=container.clock.now()) == {Queue.INGESTION}
+        assert unit.jobs.due_queues(now=container.clock.now() + 5_000_000) == {
+            Queue.INGESTION,
+            Queue.EMBEDDING,
+        }

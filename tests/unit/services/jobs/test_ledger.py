@@ -1,4 +1,5 @@
 import pytest
+import sqlalchemy as sa
 
 from services import errors
 from services.adapters.in_memory import ManualClock
@@ -305,6 +306,19 @@ def test_within_a_namespace_priority_comes_first_and_then_age(container):
     )
     order = [container.ledger.claim_next(["embedding"]).job.id for _ in range(3)]
     assert order == [urgent, early, late]
+
+
+def test_an_idle_worker_looks_at_all_its_queues_at_once_and_writes_nothing(container):
+    asked = []
+    sa.event.listen(sa.Engine, "before_cursor_execute", watch := lambda *call: asked.append(call[2]))
+    try:
+        for _ in range(3):
+            assert container.ledger.claim_next(list(Queue)) is None
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", watch)
+    looks = [statement for statement in asked if "jobs" in statement]
+    assert len(looks) == 3
+    assert {statement.split()[0] for statement in looks} == {"SELECT"}
 
 
 def test_other_queues_are_left_alone(container):
