@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 from services import errors
 from services.adapters import sqlite
 from services.adapters.in_memory import FixedEntropy, ManualClock
+from services.adapters.sqlite import Sqlite
 from services.bootstrap import Container
 from services.jobs.models import EVICT_MESSAGES, RECONCILE, JobState, NewJob, Queue
 from services.settings import load_settings
@@ -54,16 +55,23 @@ class Crash(BaseException):
     """The process is gone: nobody catches this."""
 
 
+class LastingSqlite(Sqlite):
+    """Serves one life after the other: most of the time of a short one would go into compiling statements."""
+
+    def close(self) -> None:
+        for engine in self._engines.values():
+            engine.dispose()
+
+
 class Life(RuleBasedStateMachine):
     """A store and what must be in it."""
 
     migrated: Path
-    folder: Path
-    numbers = itertools.count()
+    root: Path
+    sqlite: Sqlite
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = self.folder / str(next(self.numbers))
         self.docs = self.root / "docs"
         self.docs.mkdir(parents=True)
         shutil.copy(self.migrated, self.root / "zeph.db")
@@ -87,6 +95,7 @@ class Life(RuleBasedStateMachine):
             entropy=self.entropy,
         )
         made.parser = PlainParser()  # type: ignore[assignment]
+        made.sqlite = self.sqlite
         self.container, self.runner = made, Runner(made)
 
     def word(self) -> str:
@@ -389,6 +398,8 @@ def test_store_and_model_agree_after_every_step_of_a_life_b13(
 ) -> None:
     monkeypatch.setenv("ZEPH_CONFIG", "")
     monkeypatch.setitem(sqlite._MODE_PRAGMAS, "durable", ("PRAGMA synchronous = OFF",))
-    life = type("ThisLife", (Life,), {"migrated": migrated, "folder": tmp_path})
+    root = tmp_path / "life"
+    shared = {"migrated": migrated, "root": root, "sqlite": LastingSqlite(root / "zeph.db")}
+    life = type("ThisLife", (Life,), shared)
     # Nightly 5,000 in parts, which several processes can share (pytest -n) and which can be told apart.
     run_state_machine_as_test(life, settings=fuzz(commit=10, nightly=500, stateful_step_count=50))
