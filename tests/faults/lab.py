@@ -1,8 +1,9 @@
-"""Copies of one prepared store, on which things go wrong."""
+"""Copies of one prepared store, on which things go wrong, and what is measured of any store."""
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from services.bootstrap import Container
 from services.doctor.models import Check
 from services.doctor.service import Doctor
 from services.jobs.models import NewJob
-from tests.builders import enqueue, rows, work
+from tests.builders import assert_healthy, enqueue, rows, work
 from tests.faults.harness import Tripwire, in_child, state
 from tests.faults.scenarios import Operation, Scenario, open_store
+from tests.services.harness import wait_until
 
 
 class Lab:
@@ -69,3 +71,17 @@ class Lab:
 def _checks(container: Container) -> list[Check]:
     """All but that of the schema, which takes longest and which no job can change."""
     return [check for check in container.doctor.checks if check.name != "schema"]
+
+
+def settle(container: Container) -> float:
+    """Wait until all work has ended and every row has its vectors; the seconds that took."""
+    began = time.monotonic()
+    live = "SELECT 1 FROM jobs WHERE state NOT IN ('done', 'dead') LIMIT 1"
+    wait_until(lambda: not rows(container, live), "all work has ended", seconds=300, pause=0.25)
+    assert_healthy(container)
+    return time.monotonic() - began
+
+
+def quantile(seconds: list[float], share: float) -> float:
+    """That share of the values is at most so large."""
+    return sorted(seconds)[int(share * (len(seconds) - 1))]

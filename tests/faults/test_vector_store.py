@@ -15,6 +15,7 @@ from services.bootstrap import Container
 from tests.builders import assert_healthy, rows, work
 from tests.fake_qdrant import FakeQdrant
 from tests.faults.harness import SEED, History, amount
+from tests.faults.lab import quantile, settle
 from tests.faults.proxy import Proxy
 from tests.faults.scenarios import open_store
 from tests.faults.workload import accept, violations
@@ -232,16 +233,3 @@ class Asked:
 
     def __str__(self) -> str:
         return f"{self.accepted} calls, keyword recall p99 {quantile(self.keyword_seconds, 0.99) * 1e3:.1f} ms, recall at most {max(self.recall_seconds):.1f} s"
-
-
-def quantile(seconds: list[float], share: float) -> float:
-    return sorted(seconds)[int(share * (len(seconds) - 1))]
-
-
-def settle(container: Container) -> float:
-    """Wait until all work has ended and every row has its vectors; the seconds that took."""
-    began = time.monotonic()
-    live = "SELECT 1 FROM jobs WHERE state NOT IN ('done', 'dead') LIMIT 1"
-    wait_until(lambda: not rows(container, live), "all work has ended", seconds=300, pause=0.25)
-    assert_healthy(container)
-    return time.monotonic() - began
