@@ -93,11 +93,12 @@ class Process:
 
 
 class RedisServer:
-    """A redis-server without persistence; `start` after `kill` comes back empty on the same port."""
+    """A redis-server on a port of its own; `start` after `kill` comes back empty unless it is durable."""
 
-    def __init__(self, folder: Path, *, password: str = "") -> None:
+    def __init__(self, folder: Path, *, password: str = "", durable: bool = False) -> None:
         self._folder = folder
         self._password = password
+        self._durable = durable
         self._process: Process | None = None
         self.port = _free_port()
         self.url = f"redis://:{password}@127.0.0.1:{self.port}/0" if password else self.local_url
@@ -111,7 +112,7 @@ class RedisServer:
 
     def start(self) -> None:
         command = [redis_program(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-        command += ["--appendonly", "no", "--dir", str(self._folder)]
+        command += ["--appendonly", "yes" if self._durable else "no", "--dir", str(self._folder)]
         if self._password:
             command += ["--requirepass", self._password]
         self._process = Process(command, "redis", dict(os.environ), self._folder)
@@ -121,6 +122,10 @@ class RedisServer:
         if self._process is not None:
             self._process.kill()
             self._process = None
+
+    def forget(self) -> None:
+        """Remove what a durable one has written down."""
+        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
 
     def flush(self) -> None:
         with contextlib.closing(self.client()) as client:
@@ -133,7 +138,10 @@ class RedisServer:
 
 
 class Stack:
-    """One data folder with its processes. Use as a context manager: the end kills whatever is left."""
+    """One data folder with its processes. Use as a context manager: the end kills whatever is left.
+
+    Without a broker of its own it uses the one that `jobs__broker_url` names, if any.
+    """
 
     def __init__(self, folder: Path, *, broker: bool = True, password: str = "", **settings: Any) -> None:
         self.folder = folder
@@ -178,7 +186,7 @@ class Stack:
     @cached_property
     def container(self) -> Container:
         """Services on the same data, in this process; it rings for the workers where there is a broker."""
-        publisher = CeleryPublisher(self._app) if self._broker else None
+        publisher = CeleryPublisher(self._app) if "jobs.broker_url" in self._settings else None
         return Container(self.settings, publisher=publisher)
 
     @cached_property
