@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 DEMO := ZEPH_CONFIG= ZEPH_DATA_DIR=.demo $(BIN)/zeph
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint types contracts migrations bench lock check clean
+.PHONY: help setup demo test test-all lint types contracts migrations bench load lock check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ migrations: setup ## Check that the migrations build the tables that the code de
 
 bench: setup ## Run the benchmarks
 	@for file in tests/bench/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+load: setup ## Put whole installations under load, for 40 minutes
+	$(BIN)/python -m tests.bench.load
 
 lock: ## Pin the newest allowed versions with their hashes, for development and for the image
 	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-header --universal \
