@@ -22,9 +22,7 @@ from tests.services.harness import (
     LOGGED,
     NOOP,
     PATIENT,
-    PERIOD_SECONDS,
     POISON,
-    SCHEDULED,
     wait_until,
 )
 
@@ -191,35 +189,6 @@ def test_a_worker_asked_to_stop_hands_its_jobs_back_and_goes_soon(start):
         (JobState.PENDING, 0, 0)
     }
     wait_until(lambda: not stack.left_behind(), "no process is left")
-
-
-def test_two_beats_start_one_scheduled_job_per_period(start):
-    stack = start()
-    container = stack.container
-    worker = stack.worker(app=JOBS_APP)
-    for _ in range(2):
-        stack.beat(app=JOBS_APP)
-
-    def scheduled() -> list[Job]:
-        with container.database.read() as unit:
-            return unit.jobs.select(kind=SCHEDULED.name)
-
-    wait_until(lambda: len(scheduled()) >= 5, "five periods have begun", worker)
-    periods = [job.created_at // int(PERIOD_SECONDS * 1_000_000) for job in scheduled()]
-    assert periods == list(range(periods[0], periods[0] - len(periods), -1))
-
-
-def test_work_accepted_while_redis_is_away_is_done_when_it_is_back(start):
-    stack = start()
-    container = stack.container
-    worker = stack.worker(["graph", "maintenance"], app=JOBS_APP)
-    stack.redis.kill()
-    began = time.monotonic()
-    ids = [job_id for _ in range(20) for job_id in enqueue(container, NewJob(NOOP))]
-    assert time.monotonic() - began < 2
-    stack.redis.start()
-    wait_until(lambda: all_in(container, ids, JobState.DONE), "all done", worker, seconds=40)
-    assert worker.alive()
 
 
 def test_workers_speak_to_a_redis_with_a_password_and_never_log_it(start):
