@@ -1,4 +1,4 @@
-"""The embedded vector store: points are rows of SQLite, searched exactly by one matrix product.
+"""The embedded vector store: points are rows of SQLite, searched exactly by products with one matrix.
 
 Every write raises the namespace's change number and stamps its rows with it, in one transaction, so a reader knows by
 one small query whether its matrix is current, and reads only what changed when it is not.
@@ -194,9 +194,16 @@ class SqliteVectorStore:
         """The vectors of those ids that exist."""
         import numpy as np
 
+        known = vectors.known_ids(ids)
+        with self._lock:
+            shelf = self._shelves.get((name, namespace))
+        view = shelf.view if shelf else None
         with self._sqlite.read() as connection:
-            arguments = (namespace, name, json.dumps(vectors.known_ids(ids)))
-            rows = connection.exec_driver_sql(_VECTORS, arguments).all()
+            state = connection.exec_driver_sql(_STATE, (namespace, name)).first() if view else None
+            # Where a search has just looked, this costs a tenth of reading rows.
+            if view and state and state[1] == view.change:
+                return {**view.base.vectors(known, view.replaced), **view.recent.vectors(known)}
+            rows = connection.exec_driver_sql(_VECTORS, (namespace, name, json.dumps(known))).all()
         return {key: np.frombuffer(blob, dtype="<f4") for key, blob in rows}
 
     def delete(self, name: str, namespace: str, ids: Sequence[str]) -> None:

@@ -1,5 +1,8 @@
 """Vectors as a matrix with their ids and payload fields as columns: ranking, filters, and the file that shares it.
 
+A search of many rows reads them as bytes first, a quarter of the size, with a bound on the error of each; the rows that
+may be among the best by that are scored exactly.
+
 The file lets processes map one copy instead of each holding its own. It is a cache: whoever finds it missing, damaged
 or old builds it again from the rows.
 """
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import blake3
 import numpy as np
+import simsimd
 from numpy.typing import NDArray
 
 from services.ports import Condition, Filter, PayloadValue, ScoredPoint
@@ -37,8 +41,10 @@ _INT_LIMIT = 2**63
 # of the limit are scored again in a fixed order.
 _ROUNDING = 1e-5
 _BLOCK = 8_192
+# The largest code; the smallest is its negative.
+_CODES = 127
 
-_MAGIC = b"zephvec2"
+_MAGIC = b"zephvec3"
 _DIGEST_BYTES = 32
 _ALIGNMENT = 64
 _LEFTOVER_SECONDS = 3_600
@@ -51,17 +57,26 @@ class Column(NamedTuple):
     kinds: NDArray[np.uint8]
 
 
+class Codes(NamedTuple):
+    """Vectors as bytes: `values` times the row's `steps` differs from the vector by a length of at most `errors`."""
+
+    values: NDArray[np.int8]
+    steps: Vector
+    errors: Vector
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Points in id order: `ids` as 16 bytes each, one unit vector per row, and the columns of their payloads.
 
-    `texts` are the texts of all payloads by their hash.
+    `texts` are the texts of all payloads by their hash. `codes` are of the same vectors, where there are many.
     """
 
     ids: NDArray[np.bytes_]
     matrix: Vector
     columns: Mapping[str, Column]
     texts: Mapping[int, str]
+    codes: Codes | None = None
 
     def positions(self, ids: Sequence[str]) -> Positions:
         """The rows of those ids that are here."""
@@ -71,6 +86,13 @@ class Part:
         places, wanted = places[inside], wanted[inside]
         found: Positions = places[self.ids[places] == wanted]
         return found
+
+    def vectors(self, ids: Sequence[str], without: Positions | None = None) -> dict[str, Vector]:
+        """The vectors of those ids that are here and not at the positions `without`."""
+        rows = self.positions(ids)
+        if without is not None:
+            rows = np.setdiff1d(rows, without)
+        return dict(zip(_ids(self, rows), self.matrix[rows], strict=True))
 
     def payloads(self, rows: Positions) -> list[dict[str, PayloadValue]]:
         """The payloads of these rows."""
@@ -123,6 +145,15 @@ def matrix_of(blobs: Sequence[bytes], dimension: int) -> Vector:
     return rows.reshape(len(blobs), dimension)
 
 
+def codes_of(vectors: Vector) -> Codes:
+    """The rows as bytes, each scaled by its largest component."""
+    steps = np.abs(vectors).max(axis=1) / _CODES
+    steps[steps == 0] = 1.0
+    values = np.rint(vectors / steps[:, None])
+    left = vectors - values * steps[:, None]
+    return Codes(values.astype(np.int8), steps, np.sqrt(np.einsum("ij,ij->i", left, left)))
+
+
 # ---- ranking -------------------------------------------------------------------------------------------------
 
 
@@ -130,10 +161,7 @@ def best(
     part: Part, query: Vector, limit: int, where: Filter | None, without: Positions | None = None
 ) -> list[ScoredPoint]:
     """The best rows that pass the filter and are not in `without`, with their cosines; ties by id."""
-    rows, scores = _scores(part, query, _allowed(part, where, without))
-    if len(scores) > limit:
-        threshold = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        rows = rows[scores >= threshold - _ROUNDING]
+    rows = _candidates(part, query, limit, _allowed(part, where, without))
     exact = [
         np.einsum("ij,j->i", part.matrix[rows[i : i + _BLOCK]], query) for i in range(0, len(rows), _BLOCK)
     ]
@@ -165,17 +193,42 @@ def _allowed(part: Part, where: Filter | None, without: Positions | None) -> Mas
     return allowed
 
 
-def _scores(part: Part, query: Vector, allowed: Mask | None) -> tuple[Positions, Vector]:
-    if allowed is None or allowed.all():
-        return np.arange(len(part.ids)), part.matrix @ query
-    rows = np.flatnonzero(allowed)
+def _candidates(part: Part, query: Vector, limit: int, allowed: Mask | None) -> Positions:
+    """The rows that may be among the best: whose scores may reach what `limit` rows are sure to have."""
+    rows, scores, errors = _estimates(part, query, allowed)
+    if len(rows) <= limit:
+        return rows
+    sure = scores - errors
+    least = np.partition(sure, len(sure) - limit)[len(sure) - limit]
+    candidates: Positions = rows[scores + errors >= least]
+    return candidates
+
+
+def _estimates(part: Part, query: Vector, allowed: Mask | None) -> tuple[Positions, Vector, Vector]:
+    """The rows that are allowed, their scores, and how far these may be off."""
+    rows = np.arange(len(part.ids)) if allowed is None else np.flatnonzero(allowed)
     # Copying many rows together costs more than the products of those that are not wanted.
-    if len(rows) * 8 > len(allowed):
-        return rows, (part.matrix @ query)[rows]
-    scores = np.empty(len(rows), dtype=np.float32)
-    for i in range(0, len(rows), _BLOCK):
-        scores[i : i + _BLOCK] = part.matrix[rows[i : i + _BLOCK]] @ query
-    return rows, scores
+    if allowed is not None and len(rows) * 8 <= len(allowed):
+        found = np.empty(len(rows), dtype=np.float32)
+        for i in range(0, len(rows), _BLOCK):
+            found[i : i + _BLOCK] = part.matrix[rows[i : i + _BLOCK]] @ query
+        return rows, found, np.full(len(rows), _ROUNDING / 2, dtype=np.float32)
+    scores, errors = _all_estimates(part, query)
+    return (rows, scores, errors) if len(rows) == len(scores) else (rows, scores[rows], errors[rows])
+
+
+def _all_estimates(part: Part, query: Vector) -> tuple[Vector, Vector]:
+    codes = part.codes
+    if codes is None:
+        return part.matrix @ query, np.full(len(part.ids), _ROUNDING / 2, dtype=np.float32)
+    asked = codes_of(query[None])
+    step, error = asked.steps[0], asked.errors[0]
+    products = np.asarray(simsimd.cdist(asked.values, codes.values, metric="dot", out_dtype="float32"))[0]
+    # Of x.q - x'.q' = (x - x').q + x'.(q - q'), with lengths of 1 for x and q, and at most 1 + |x - x'| for x'.
+    products *= codes.steps * step
+    errors = codes.errors * (1 + error)
+    errors += error + _ROUNDING / 2
+    return products, errors
 
 
 def _holds(part: Part, condition: Condition) -> Mask:
@@ -213,8 +266,8 @@ def _code(text: str) -> int:
 
 # ---- the shared file -----------------------------------------------------------------------------------------
 #
-# magic | BLAKE3 of all that follows | length of the header | header (JSON) | matrix | ids | per field: values, kinds;
-# every array begins at a multiple of 64 bytes.
+# magic | BLAKE3 of all that follows | length of the header | header (JSON) | matrix | ids | codes: values, steps, errors
+# | per field: values, kinds; every array begins at a multiple of 64 bytes.
 
 
 def save(
@@ -243,9 +296,12 @@ def save(
 
             put(len(header).to_bytes(8, "little") + header)
             _pad(put, written)
+            coded = [codes_of(matrix_of([], dimension))]
             for group in rows:
                 put(b"".join(group))
-            for array in (ids, *(array for column in columns.values() for array in column)):
+                coded.append(codes_of(matrix_of(group, dimension)))
+            codes = (np.concatenate(arrays) for arrays in zip(*coded, strict=True))
+            for array in (ids, *codes, *(array for column in columns.values() for array in column)):
                 _pad(put, written)
                 put(array.tobytes())
             file.seek(len(_MAGIC))
@@ -281,16 +337,17 @@ def load(path: Path, about: Mapping[str, Any], dimension: int) -> tuple[Part, in
 
 def _mapped(data: mmap.mmap, offset: int, header: Mapping[str, Any]) -> Part:
     rows, dimension, fields = header["rows"], header["dimension"], header["fields"]
-    kinds = ["<f4", "S16", *(kind for _ in fields for kind in ("<i8", "u1"))]
-    counts = [rows * dimension] + [rows] * (len(kinds) - 1)
+    kinds = ["<f4", "S16", "i1", "<f4", "<f4", *(kind for _ in fields for kind in ("<i8", "u1"))]
+    counts = [rows * (dimension if each in (0, 2) else 1) for each in range(len(kinds))]
     sizes = [np.dtype(kind).itemsize * count for kind, count in zip(kinds, counts, strict=True)]
     starts = accumulate(sizes, lambda start, size: _aligned(start + size), initial=_aligned(offset))
-    matrix, ids, *rest = (
+    matrix, ids, values, steps, errors, *rest = (
         np.frombuffer(data, dtype=kind, count=count, offset=start) if count else np.zeros(0, dtype=kind)
         for kind, count, start in zip(kinds, counts, starts, strict=False)
     )
     columns = {field: Column(rest[2 * i], rest[2 * i + 1]) for i, field in enumerate(fields)}
-    return Part(ids, matrix.reshape(rows, dimension), columns, dict(header["texts"]))
+    codes = Codes(values.reshape(rows, dimension), steps, errors)
+    return Part(ids, matrix.reshape(rows, dimension), columns, dict(header["texts"]), codes)
 
 
 def _aligned(offset: int) -> int:

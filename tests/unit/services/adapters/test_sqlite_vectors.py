@@ -299,3 +299,79 @@ def test_an_empty_file_round_trips(tmp_path):
     assert (part.matrix.shape, change) == ((0, 4), 7)
     assert vector_matrix.load(file, {}, 5) is None
     assert vector_matrix.load(file, {"change": 8}, 4) is None
+
+
+def unit(matrix):
+    return (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
+
+
+def of_all_kinds(dimension):
+    """Vectors that share a direction, near-duplicates, duplicates, and some with one component that outweighs all."""
+    chance = np.random.default_rng(dimension)
+    spread = chance.standard_normal((500, dimension))
+    alike = chance.standard_normal(dimension) + 1e-3 * chance.standard_normal((300, dimension))
+    lopsided = 1e-3 * spread[:200] + np.eye(dimension)[np.arange(200) % dimension]
+    return unit(np.concatenate([spread, spread + 1.0, alike, alike[:50], lopsided, np.eye(dimension)]))
+
+
+def part_of(matrix, *, coded):
+    payloads = [f'{{"odd": {row % 2}, "rare": {row % 50}}}' for row in range(len(matrix))]
+    return vector_matrix.Part(
+        vector_matrix.packed_ids([pid(row) for row in range(len(matrix))]),
+        matrix,
+        *vector_matrix.columns_of(payloads),
+        vector_matrix.codes_of(matrix) if coded else None,
+    )
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 64, 384, 1_536])
+def test_no_estimate_is_further_off_than_it_says(dimension):
+    matrix = of_all_kinds(dimension)
+    part, exact = part_of(matrix, coded=True), matrix.astype(np.float64)
+    for query in np.concatenate([matrix[::150], unit(rows(3, seed=5) @ np.ones((DIMENSION, dimension)))]):
+        estimates, errors = vector_matrix._all_estimates(part, query)
+        off = np.abs(estimates - exact @ query)
+        assert (off <= errors).all()
+        # Loose bounds would score everything twice.
+        assert np.median(errors) < 0.06
+
+
+@pytest.mark.parametrize(
+    "where", [None, Filter((Condition("odd", any_of=(1,)),)), Filter((Condition("rare", any_of=(7,)),))]
+)
+@pytest.mark.parametrize("dimension", [1, 3, 64, 384])
+def test_a_search_by_codes_finds_what_a_search_of_all_vectors_finds(dimension, where):
+    matrix = of_all_kinds(dimension)
+    plain, coded = part_of(matrix, coded=False), part_of(matrix, coded=True)
+    without = np.arange(0, len(matrix), 3)
+    for query in [*matrix[::250], *unit(np.random.default_rng(8).standard_normal((5, dimension)))]:
+        for limit in (1, 10, 100, len(matrix) + 1):
+            expect = vector_matrix.best(plain, query, limit, where, without)
+            assert vector_matrix.best(coded, query, limit, where, without) == expect
+
+
+def test_vectors_are_fetched_as_they_were_written_before_and_after_a_search(open_store, small_files):
+    store, other = open_store(), open_store()
+    store.ensure_collection(NAME, DIMENSION)
+    first = points(40)
+    store.upsert(NAME, SPACE, first)
+    ids = [point.id for point in first]
+    by_rows = store.fetch(NAME, SPACE, ids)
+    search(store, rows(1)[0])
+    assert_same(store.fetch(NAME, SPACE, ids), by_rows)
+
+    changed = points(3, seed=1)
+    other.upsert(NAME, SPACE, changed)
+    other.delete(NAME, SPACE, ids[10:12])
+    expect = other.fetch(NAME, SPACE, ids)
+    assert list(expect) == [*ids[:10], *ids[12:]]
+    assert_same(store.fetch(NAME, SPACE, ids), expect)
+    search(store, rows(1)[0])
+    assert_same(store.fetch(NAME, SPACE, [*ids, pid(999), "none"]), expect)
+    store.drop_collection(NAME)
+    assert store.fetch(NAME, SPACE, ids) == {}
+
+
+def assert_same(found, expect):
+    assert found.keys() == expect.keys()
+    assert all((found[key] == expect[key]).all() for key in expect)
