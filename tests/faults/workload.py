@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from services.bootstrap import Container
 from services.documents.models import DocumentMetadata
-from services.jobs.models import JobState
+from services.jobs.models import JobState, NewJob
 from services.memory.models import Role
-from tests.builders import rows
+from tests.builders import enqueue, rows
 from tests.faults.harness import History
+from tests.services.harness import COUNTED
+from tests.services.jobs_app import EFFECTS
 
 _WORDS = "dome winch hatch rope crane hook bolt lamp mirror storm wind night north pier gauge valve".split()
 NAMESPACES = ("default", "zoe", "max")
@@ -35,6 +42,45 @@ def accept(container: Container, history: History, count: int, seed: int) -> Non
             _forget(container, history, *told.pop(dice.randrange(len(told))))
         if 0.85 < turn < 0.88:
             _remove(container, history, *sources.pop(dice.randrange(len(sources))))
+
+
+@contextmanager
+def accepting(
+    container: Container, history: History, jobs: int, *, seed: int, backlog: int
+) -> Iterator[Future[int]]:
+    """Mixed work comes in meanwhile, as fast as it is done, until the ledger has had so many jobs.
+
+    At most about `backlog` jobs wait at a time. The result is how many of them are counted ones, for which there must
+    be the session EFFECTS.
+    """
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield pool.submit(_accept_for, container, history, jobs, seed, backlog, over)
+        finally:
+            over.set()
+
+
+def _accept_for(
+    container: Container, history: History, jobs: int, seed: int, backlog: int, over: threading.Event
+) -> int:
+    counted, calls = 0, 20
+    while not over.is_set():
+        (accepted, waiting), *_ = rows(container, "SELECT count(*), sum(state = 'pending') FROM jobs")
+        if accepted >= jobs:
+            break
+        if (waiting or 0) > backlog:
+            over.wait(0.05)
+            continue
+        enqueue(container, *(NewJob(COUNTED, {"number": counted + more}) for more in range(calls)))
+        accept(container, history, calls, seed + counted)
+        counted += calls
+    return counted
+
+
+def effects(container: Container) -> Counter[int]:
+    """How often each counted job took effect."""
+    return Counter(int(event.payload) for event in container.sessions().load_acp_events(EFFECTS))
 
 
 def violations(container: Container, history: History) -> list[str]:

@@ -49,6 +49,7 @@ LOGGED = JobKind("test.logged", Queue.GRAPH)
 POISON = JobKind("test.poison", Queue.GRAPH)
 PATIENT = JobKind("test.patient", Queue.GRAPH)
 SCHEDULED = JobKind("test.scheduled", Queue.GRAPH)
+COUNTED = JobKind("test.counted", Queue.GRAPH)
 PERIOD_SECONDS = 2.0
 
 
@@ -210,10 +211,11 @@ class Stack:
             wait_until(lambda: " ready." in process.output, "the worker is ready", process)
         return process
 
-    def embedded_worker(self) -> Process:
-        """An embedded worker that knows the jobs of JOBS_APP and serves the queue `graph`."""
-        process = self._spawn([sys.executable, "-m", JOBS_APP], "embedded")
-        wait_until(lambda: "ready" in process.stdout, "the embedded worker is ready", process)
+    def embedded_worker(self, queues: Sequence[str] = ("graph",), *, wait: bool = True) -> Process:
+        """An embedded worker that knows the jobs of JOBS_APP, ready to work unless told not to wait for that."""
+        process = self._spawn([sys.executable, "-m", JOBS_APP, *queues], "embedded")
+        if wait:
+            wait_until(lambda: "ready" in process.stdout, "the embedded worker is ready", process)
         return process
 
     def beat(self, app: str = "workers.app") -> Process:
