@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -253,14 +254,22 @@ class Recall:
         legs: dict[str, Mapping[int, float]] = {}
         if mode is None and (stated := self._stated(question)):
             legs["graph"] = stated
-        if mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight != 0):
-            legs["keyword"] = self._keyword(question)
-        words_do = question.routing.route is MemoryRoute.KEYWORD and any(legs.values())
-        by_meaning = mode in ("vector", "hybrid") or (config.enabled and config.vector_weight != 0)
-        if mode == "keyword" or words_do or not by_meaning:
+        by_words = mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight != 0)
+        by_meaning = mode in ("vector", "hybrid") or (
+            mode is None and config.enabled and config.vector_weight != 0
+        )
+        words_first = question.routing.route is MemoryRoute.KEYWORD
+        # Beside each other: both legs spend their time outside the interpreter's lock.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            meant = beside.submit(self._vector, question) if by_meaning and not words_first else None
+            if by_words:
+                legs["keyword"] = self._keyword(question)
+            if by_meaning and words_first and not any(legs.values()):
+                meant = beside.submit(self._vector, question)
+        if meant is None:
             return legs
         try:
-            legs["vector"] = self._vector(question)
+            legs["vector"] = meant.result()
         except _OUT_OF_REACH as error:
             log.warning("recall_degraded leg=vector reason=%s", type(error).__name__)
             question.meaning.lost = error

@@ -1,6 +1,8 @@
 import dataclasses
+import threading
 
 import pytest
+import sqlalchemy as sa
 
 from services import errors
 from services.memory.models import MessageFilter, Role
@@ -237,6 +239,26 @@ def test_a_keyword_query_calls_no_model_unless_words_find_nothing(container):
     assert calls == []
     assert ids(container, "teapotz")
     assert calls == [1]
+
+
+def test_words_are_searched_while_the_query_is_embedded(container):
+    tea = remember(container, "tea")
+    work(container)
+    meeting = threading.Barrier(2, timeout=30)
+    container.embedder.before_embed = meeting.wait
+    searches = []
+
+    def meet(_connection, _cursor, statement, *_rest):
+        if "messages_fts MATCH" in statement:
+            searches.append(statement)
+            if len(searches) == 1:
+                meeting.wait()
+
+    engine = container.sqlite._engine("reading")
+    sa.event.listen(engine, "before_cursor_execute", meet)
+    found = answer(container, "who would like some tea")
+    sa.event.remove(engine, "before_cursor_execute", meet)
+    assert ([hit.message.id for hit in found.hits], set(found.hits[0].legs)) == (tea, {"keyword", "vector"})
 
 
 def test_search_by_meaning_can_be_switched_off(build):
