@@ -54,6 +54,18 @@ _SCOPES = {
     "zeph_corrections": "corrections",
     "graph_entities": "entities",
 }
+# What is said to state an entity or a fact, by column.
+_TEXTS = (("message_id", "messages"), ("chunk_id", "chunks"))
+# Where rows are that cached responses are made of, by kind.
+_SOURCES = {
+    "message": "messages",
+    "summary": "summaries",
+    "key_fact": "key_facts",
+    "document": "documents",
+    "chunk": "chunks",
+    "correction": "zeph_corrections",
+    "edge": "graph_edges",
+}
 _AGAIN = "`zeph documents remove` the document and ingest it again"
 
 
@@ -97,8 +109,20 @@ def _delete(table: str) -> Mend:
 
 def _elsewhere(child: str, column: str, parent: str) -> Broken:
     """Rows of `child` in another namespace than the row of `parent` that they belong to."""
-    join = f"{child} AS a JOIN {parent} AS b ON b.id = a.{column}"
-    return _sql(f"SELECT a.rowid FROM {join} WHERE a.namespace <> b.namespace")  # noqa: S608
+    return _sql(f"SELECT a.rowid {_apart(child, column, parent)}")
+
+
+def _apart(child: str, column: str, parent: str) -> str:
+    return f"FROM {child} AS a JOIN {parent} AS b ON b.id = a.{column} WHERE a.namespace <> b.namespace"
+
+
+def _crossing(child: str, one: tuple[str, str], other: tuple[str, str]) -> str:
+    """SELECT of rows of `child` that belong, by (column, table), to rows of two namespaces."""
+    joins = (
+        f"JOIN {table} AS {alias} ON {alias}.id = a.{column}"
+        for alias, (column, table) in zip("bc", (one, other), strict=True)
+    )
+    return f"SELECT a.rowid FROM {child} AS a {' '.join(joins)} WHERE b.namespace <> c.namespace"  # noqa: S608
 
 
 def _scope_rule(table: str, label: str) -> Rule:
@@ -254,6 +278,13 @@ def _job_rules(policy: RetryPolicy) -> list[Rule]:
             _update("jobs", "finished_at = :now"),
         ),
         Rule(
+            "job_namespace",
+            "jobs",
+            "jobs in another namespace than the batch that they are a part of",
+            _elsewhere("jobs", "parent_id", "jobs"),
+            "`zeph jobs cancel` those that are live",
+        ),
+        Rule(
             "job_children",
             "jobs",
             "batches whose count of open children is wrong",
@@ -323,8 +354,13 @@ def _conversation_rules(clock: Clock) -> list[Rule]:
         Rule(
             "correction_namespace",
             "zeph_corrections",
-            "corrections in another namespace than their message",
-            _elsewhere("zeph_corrections", "message_id", "messages"),
+            "corrections in another namespace than a message that they are about",
+            _sql(
+                " UNION ".join(
+                    f"SELECT a.rowid {_apart('zeph_corrections', column, 'messages')}"
+                    for column in ("message_id", "target_message_id", "request_message_id")
+                )
+            ),
             _WHOSE,
         ),
         *(_scope_rule(table, label) for table, label in _SCOPES.items()),
@@ -410,6 +446,20 @@ def _document_rules() -> list[Rule]:
             ),
             _AGAIN,
         ),
+        Rule(
+            "chunk_overlap",
+            "documents",
+            "documents whose chunks differ in what they share, and do not join to one text",
+            _sql(
+                "SELECT DISTINCT document_id FROM (SELECT document_id, text, start_offset, end_offset, "
+                "lag(text) OVER w AS before, lag(start_offset) OVER w AS begun, lag(end_offset) OVER w AS ended "
+                "FROM chunks WINDOW w AS (PARTITION BY document_id ORDER BY position, id)) "
+                "WHERE start_offset BETWEEN begun AND ended - 1 AND "
+                "substr(before, start_offset - begun + 1, min(ended, end_offset) - start_offset) "
+                "<> substr(text, 1, min(ended, end_offset) - start_offset)"
+            ),
+            _AGAIN,
+        ),
     ]
 
 
@@ -456,6 +506,20 @@ def _graph_rules() -> list[Rule]:
             "facts that end before they begin",
             _sql("SELECT id FROM graph_edges WHERE valid_to < valid_from OR expired_at < created_at"),
             "no recall returns them; eviction removes what has expired",
+        ),
+        *(
+            Rule(
+                "evidence_namespace",
+                table,
+                "links between rows of two namespaces",
+                _sql(" UNION ".join(_crossing(table, owner, text) for text in texts)),
+                _WHOSE,
+            )
+            for table, owner, texts in (
+                ("graph_edge_sources", ("edge_id", "graph_edges"), _TEXTS),
+                ("graph_entity_sources", ("entity_id", "graph_entities"), _TEXTS),
+                ("correction_facts", ("edge_id", "graph_edges"), (("correction_id", "zeph_corrections"),)),
+            )
         ),
         Rule(
             "edge_superseded",
@@ -505,7 +569,23 @@ def _cache_rules() -> list[Rule]:
             ),
             "removes them: they can be made again",
             _delete("response_cache"),
-        )
+        ),
+        Rule(
+            "cache_namespace",
+            "response_cache",
+            "cached responses made of rows of another namespace",
+            _sql(
+                " UNION ".join(
+                    "SELECT c.rowid FROM response_sources AS s JOIN response_cache AS c "  # noqa: S608
+                    "ON c.namespace = s.namespace AND c.cache_key = s.cache_key "
+                    f"JOIN {table} AS r ON r.id = s.source_id "
+                    f"WHERE s.kind = '{kind}' AND r.namespace <> s.namespace"
+                    for kind, table in _SOURCES.items()
+                )
+            ),
+            "removes them: they can be made again",
+            _delete("response_cache"),
+        ),
     ]
 
 

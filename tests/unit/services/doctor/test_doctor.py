@@ -187,6 +187,29 @@ def dropped_collection(made: Container) -> None:
         made.vectors.drop_collection(physical)
 
 
+def overlapping(made: Container) -> None:
+    """A document whose neighbouring chunks share sentences, and then one of them differently."""
+    about = DocumentMetadata("rope", "text/plain", "Rope")
+    text = " ".join(f"Rope {n} is new." for n in range(60))
+    made.ingestion.add_text(text, about, splitter=SplitterConfig(60, 20))
+    work(made)
+    sql = (
+        "SELECT b.id FROM chunks AS a JOIN chunks AS b ON b.document_id = a.document_id AND b.position = a.position + 1 "
+        "JOIN documents AS d ON d.id = b.document_id WHERE b.start_offset < a.end_offset AND d.source = 'rope'"
+    )
+    run(made, f"UPDATE chunks SET text = 'X' || substr(text, 2) WHERE id = ({sql} LIMIT 1)")
+
+
+# What is said to state something of `default` is a message of `zoe`.
+ALIEN = "SELECT 1, min(id), 'llm:test/m', 1{} FROM messages WHERE namespace = 'zoe'"
+
+
+def corrected(made: Container) -> None:
+    made.memory.remember(Role.USER, "No, that is wrong.", conversation="ops")
+    made.corrections.add("It is dome 7.", namespace="default")
+    work(made)
+
+
 LEASED = "UPDATE jobs SET state = 'running', finished_at = NULL, lease_token = {}, lease_until = {} WHERE kind = 'test.note'"
 DAMAGES = {
     "an index lost a row": Damage("index_damaged", plant=unindexed),
@@ -347,6 +370,59 @@ DAMAGES = {
     ),
     "a community with an entity of another namespace": Damage(
         "community_member", ["UPDATE graph_communities SET namespace = 'zoe' WHERE id = 1"]
+    ),
+    "a document whose chunks do not join": Damage("chunk_overlap", plant=overlapping, repaired=False),
+    "a fact with evidence of another namespace": Damage(
+        "evidence_namespace",
+        [
+            "INSERT INTO graph_edge_sources(edge_id, message_id, extractor, created_at, evidence, stated_at) "
+            + ALIEN.format(", 'e', 1")
+        ],
+        repaired=False,
+    ),
+    "an entity with evidence of another namespace": Damage(
+        "evidence_namespace",
+        [
+            "INSERT INTO graph_entity_sources(entity_id, message_id, extractor, created_at) "
+            + ALIEN.format("")
+        ],
+        repaired=False,
+    ),
+    "a correction of an answer of another namespace": Damage(
+        "correction_namespace",
+        plant=lambda made: (
+            corrected(made),
+            run(
+                made,
+                "UPDATE zeph_corrections SET target_message_id = (SELECT min(id) FROM messages WHERE namespace = 'zoe')",
+            ),
+        ),
+        repaired=False,
+    ),
+    "a correction that takes back a fact of another namespace": Damage(
+        "evidence_namespace",
+        plant=lambda made: (
+            corrected(made),
+            run(made, "INSERT INTO correction_facts SELECT id, 101 FROM zeph_corrections"),
+        ),
+        repaired=False,
+    ),
+    "a file in another namespace than its batch": Damage(
+        "job_namespace",
+        [
+            "UPDATE jobs SET namespace = 'zoe' WHERE id = (SELECT max(id) FROM jobs WHERE parent_id IS NOT NULL)"
+        ],
+        repaired=False,
+    ),
+    "a cached response made of another namespace's document": Damage(
+        "cache_namespace",
+        [
+            (
+                "INSERT INTO response_cache(namespace, cache_key, model, response, created_at, expires_at) "
+                f"VALUES ('zoe', 'k', 'm', 'r', 10, {2**60})"
+            ),
+            "INSERT INTO response_sources SELECT 'zoe', 'k', 'document', min(id) FROM documents WHERE namespace = 'default'",
+        ],
     ),
     "a cached response that ends before it begins": Damage(
         "cache_row",
