@@ -216,7 +216,9 @@ class Asked:
         while time.monotonic() < began + seconds:
             accept(container, history, 10, seed + self.accepted)
             self.accepted += 10
-            text = random.Random(seed).choice(history.acknowledged("remember"))[0]
+            gone = {arguments["id"] for arguments, _ in history.acknowledged("forget")}
+            told = [it for it, message_id in history.acknowledged("remember") if message_id not in gone]
+            text = random.Random(seed + self.accepted).choice(told)
             self._ask(container, text["text"], text["namespace"])
             time.sleep(0.2)
         self.call_seconds = history.seconds()[before:]
@@ -228,7 +230,8 @@ class Asked:
         self.keyword_misses += text not in [hit.message.content for hit in found.hits] or bool(found.degraded)
         if rows(container, "SELECT 1 FROM embedding_collections WHERE name = 'zeph_conversations'"):
             began = time.perf_counter()
-            self.degraded.append(container.memory.recall(text, namespace=namespace).degraded)
+            found = container.memory.recall(text, mode="hybrid", namespace=namespace)
+            self.degraded.append(found.degraded)
             self.recall_seconds.append(time.perf_counter() - began)
 
     def __str__(self) -> str:
