@@ -98,6 +98,13 @@ def batch_progress(database: DocumentDatabase, batch_id: int, namespace: str) ->
     )
 
 
+def waits_for(database: DocumentDatabase, batch_id: int) -> str | None:
+    """Why a job of the batch that failed is to be tried again; None when there is none."""
+    with database.read() as unit:
+        pending = unit.jobs.select(parent_id=batch_id, states=[JobState.PENDING], limit=_PAGE)
+    return next((job.error_message for job in pending if job.error_message), None)
+
+
 def batch_files(database: DocumentDatabase, batch_id: int) -> Iterator[FileReport]:
     """Every finished file of a batch, the latest first; then vectors that were given up."""
     before: int | None = None

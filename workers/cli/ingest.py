@@ -20,6 +20,7 @@ from workers.cli.session import (
     open_container,
     print_json,
     say,
+    visible,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _LISTED = 20
 _POLL_SECONDS = 0.25
-_NO_WORKER_SECONDS = 15.0
+_STANDSTILL_SECONDS = 15.0
 
 
 def ingest(
@@ -133,7 +134,7 @@ def _run(container: Container, request: IngestRequest, *, concurrency: int, quie
 
 
 def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -> BatchProgress:
-    from services.documents.report import batch_progress
+    from services.documents.report import batch_progress, waits_for
 
     out = console(stderr=True)
     bar = _progress_bar(out, shown=out.is_terminal and not quiet)
@@ -148,11 +149,16 @@ def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -
                 return now
             if moved != (moved := now.files_done + now.vectors):
                 started = time.monotonic()
-            elif not warned and now.state == "pending" and time.monotonic() - started > _NO_WORKER_SECONDS:
-                warned = True
-                out.print(
-                    "no worker has taken the batch yet: is one running? (`celery -A workers.app worker`)"
-                )
+            elif not warned and time.monotonic() - started > _STANDSTILL_SECONDS:
+                reason = waits_for(container.database, batch_id)
+                warned = now.state == "pending" or reason is not None
+                if now.state == "pending":
+                    out.print(
+                        "no worker has taken the batch yet: is one running? (`celery -A workers.app worker`)"
+                    )
+                elif reason is not None:
+                    waits = f"waiting: {reason} (what is read is found by words; Ctrl-C loses nothing)"
+                    out.print(visible(waits), markup=False)
             time.sleep(_POLL_SECONDS)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from services.adapters import migrations
 from tests.builders import rows, write_files
+from tests.fake_openai import FakeOpenAi, Reply
 
 PROGRAM = Path(sys.executable).with_name("zeph")
 
@@ -75,6 +76,21 @@ def test_an_empty_folder_is_no_error(zeph, tmp_path):
     (tmp_path / "empty").mkdir()
     result = zeph("ingest", tmp_path / "empty")
     assert (result.code, result.out.split(";")[0]) == (0, "no files")
+
+
+def test_an_ingest_that_stands_still_says_what_it_waits_for_and_goes_on(zeph, docs, monkeypatch):
+    monkeypatch.setattr("workers.cli.ingest._STANDSTILL_SECONDS", 0.1)
+    monkeypatch.setattr("workers.cli.ingest._POLL_SECONDS", 0.02)
+    with FakeOpenAi() as server:
+        server.replies.extend(Reply(503, {"error": {"message": "warming up [soon]"}}) for _ in range(6))
+        monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "openai")
+        monkeypatch.setenv("ZEPH_EMBEDDING__BASE_URL", server.base_url)
+        monkeypatch.setenv("ZEPH_EMBEDDING__MODEL", "m")
+        monkeypatch.setenv("ZEPH_JOBS__BACKOFF_BASE_SECS", "0.5")
+        result = zeph("ingest", docs)
+    assert result.code == 0
+    (line,) = [line for line in result.err.splitlines() if line.startswith("waiting: ")]
+    assert "status 503: warming up [soon] (what is read is found by words; Ctrl-C loses nothing)" in line
 
 
 def test_a_detached_batch_waits_for_a_worker_that_then_does_it(zeph, docs):
