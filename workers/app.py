@@ -156,6 +156,8 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "worker_hijack_root_logger": False,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        # A Redis that refuses writes (read-only after a failover, no room on its disk) is waited for like one that is away.
+        "broker_channel_error_retry": True,
         "broker_transport_options": {
             "visibility_timeout": _VISIBILITY_SECONDS,
             "unacked_restore_interval": 10,

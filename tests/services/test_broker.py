@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,25 @@ def test_a_job_that_ends_after_redis_went_away_is_no_error(server, listening):
     server.start()
     with server.client() as client:
         assert client.keys() == []
+
+
+@pytest.mark.parametrize("settle", ["ack_log_error", "reject_log_error"])
+def test_what_could_not_be_acknowledged_is_not_held_for_ever(server, listening, settle):
+    connection, messages = listening
+    channel = messages[0].channel
+    channel.basic_qos(0, 1)
+    assert not channel.qos.can_consume()
+    server.kill()
+    with contextlib.suppress(BrokenPipeError):
+        getattr(messages[0], settle)(logging.getLogger(__name__), connection.connection_errors)
+    assert channel.qos.can_consume()
+
+
+def test_an_acknowledgement_that_fails_makes_celery_connect_again(server, listening):
+    connection, messages = listening
+    server.kill()
+    with pytest.raises(BrokenPipeError, match="Redis is away"):
+        messages[0].ack_log_error(logging.getLogger(__name__), connection.connection_errors)
 
 
 def test_an_answer_that_makes_no_sense_because_redis_is_gone_is_a_lost_connection(server, listening):

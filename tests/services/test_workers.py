@@ -110,7 +110,7 @@ def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
 
 
 def push_rubbish(stack: Any, canary: Path) -> None:
-    """Eighteen ways of being no message of ours."""
+    """Eighteen ways of being no message of ours, ten of them on two more ways to a worker."""
     embed = json.dumps({"callbacks": None, "errbacks": None, "chain": None, "chord": None})
     push(stack, "graph", f"[[1], {{}}, {embed}]".encode(), task="no.such.task")
     for body in (
@@ -140,6 +140,9 @@ def push_rubbish(stack: Any, canary: Path) -> None:
     with stack.redis.client() as client:
         for entry in entries:
             client.lpush("graph", entry)
+            # And what workers tell one another.
+            client.publish("/0.celery.pidbox", entry)
+            client.publish("/0.celeryev/worker.heartbeat", entry)
 
 
 def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, tmp_path):
@@ -147,7 +150,8 @@ def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, t
     container = stack.container
     canary = tmp_path / "canary"
     worker = stack.worker(["graph"], app=JOBS_APP)
-    for _ in range(amount(commit=1, nightly=12)):
+    batches = amount(commit=1, nightly=12)
+    for _ in range(batches):
         push_rubbish(stack, canary)
     push(stack, "graph", b"x" * amount(commit=10**6, nightly=50 * 10**6), task="no.such.task")
     ids = enqueue(container, NewJob(NOOP))
@@ -159,6 +163,9 @@ def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, t
 
     wait_until(emptied, "every message is taken and settled", worker)
     assert worker.alive()
+    counted = worker.output.count("message_unreadable")
+    print(f"F28: {18 * batches + 1} messages in the queue, {counted} entries counted as unreadable")
+    assert counted >= 10 * batches
     assert not canary.exists()
 
 
@@ -189,6 +196,19 @@ def test_a_worker_asked_to_stop_hands_its_jobs_back_and_goes_soon(start):
         (JobState.PENDING, 0, 0)
     }
     wait_until(lambda: not stack.left_behind(), "no process is left")
+
+
+def test_a_redis_that_refuses_writes_is_waited_for(start):
+    stack = start()
+    worker = stack.worker(["graph", "maintenance"], app=JOBS_APP)
+    with stack.redis.client() as client:
+        # A replica, as after a failover.
+        client.replicaof("127.0.0.1", 1)
+        wait_until(lambda: "Connection to broker lost" in worker.output, "it is noticed", worker)
+        ids = enqueue(stack.container, NewJob(NOOP))
+        client.replicaof("NO", "ONE")
+    wait_until(lambda: all_in(stack.container, ids, JobState.DONE), "done", worker, seconds=45)
+    assert worker.alive()
 
 
 def test_workers_speak_to_a_redis_with_a_password_and_never_log_it(start):
