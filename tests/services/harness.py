@@ -28,7 +28,8 @@ from services.settings import Settings, load_settings
 from workers.app import create_app
 from workers.bell import CeleryPublisher
 
-READY_SECONDS = 30.0
+# Generous: a busy machine takes its time to start a process.
+READY_SECONDS = 90.0
 ALL_QUEUES = tuple(queue.value for queue in Queue)
 # Leases so short that a test can wait for them, yet longer than a busy machine's pauses.
 QUICK = {
