@@ -79,6 +79,9 @@ class _Server(ThreadingHTTPServer):
         self._open.discard(request)
         super().shutdown_request(request)
 
+    def handle_error(self, *_: object) -> None:
+        """Clients hang up when they like."""
+
     def cut(self) -> None:
         """End the connections that clients keep open, as a server that dies does."""
         for request in list(self._open):

@@ -41,7 +41,11 @@ class Namer:
     identity = "fake/namer"
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        thing, teller = re.findall(r"Thing (\d+), told by (\d+)", request.user)[-1]
+        told_of = re.findall(r"Thing (\d+), told by (\d+)", request.user)
+        if not told_of:
+            # A community is to be described.
+            return ChatReply("Hoists and what drives them.", 10, 5)
+        thing, teller = told_of[-1]
         name = NAMES[int(teller) % len(NAMES)].format(thing)
         found = {
             "entities": [{"name": name, "type": "tool"}, {"name": f"Hoist {thing}", "type": "tool"}],
