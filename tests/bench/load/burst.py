@@ -10,11 +10,13 @@ from typing import Any
 
 from services import errors
 from services.settings import Settings
-from tests.bench.load.installation import drained, hints, installation, joined, outcome, sentence, working
+from tests.bench.bench_recall import speaker
+from tests.bench.load.installation import drained, hints, installation, joined, outcome, working
 from tests.bench.load.measuring import Figure, Sampler, count, timed, times
 from tests.builders import rows
 
 MESSAGES, PROCESSES = 5_000, 4
+WORDS = 20
 
 
 def run(scale: float, folder: Path) -> list[Figure]:
@@ -53,14 +55,14 @@ def run(scale: float, folder: Path) -> list[Figure]:
 
 
 def _caller(settings: Settings, number: int, messages: int, gate: Any, results: Any) -> None:
-    dice, busy = random.Random(number), 0
+    say, busy = speaker(random.Random(number)), 0
     with joined(settings) as container:
         memory = container.memory
 
         def accept() -> None:
             nonlocal busy
             try:
-                memory.remember("user", sentence(dice), conversation=f"caller-{number}")
+                memory.remember("user", say(WORDS), conversation=f"caller-{number}")
             except errors.StorageBusy:
                 busy += 1
 

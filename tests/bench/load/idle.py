@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from services.documents.models import DocumentMetadata
-from tests.bench.load.installation import backlog, installation, outcome, sentence, working
+from tests.bench.bench_recall import speaker
+from tests.bench.load.installation import backlog, installation, outcome, working
 from tests.bench.load.measuring import (
     MIB,
     Figure,
@@ -23,14 +24,12 @@ SECONDS, SETTLED_SECONDS = 600, 20
 
 
 def run(scale: float, folder: Path) -> list[Figure]:
-    dice = random.Random(8)
+    say = speaker(random.Random(8))
     with installation(folder) as stack:
         container = stack.container
         for number in range(50):
-            container.memory.remember("user", sentence(dice))
-            container.ingestion.add_text(
-                sentence(dice, 200), DocumentMetadata(f"note-{number}", "text/plain")
-            )
+            container.memory.remember("user", say(20))
+            container.ingestion.add_text(say(200), DocumentMetadata(f"note-{number}", "text/plain"))
         stack.zeph("worker", "--concurrency", "2")
         working(stack)
         time.sleep(max(1.0, SETTLED_SECONDS * min(1.0, 10 * scale)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,6 @@ from workers.bell import CeleryPublisher
 from workers.local import nothing_left
 
 EMBEDDER_SECONDS = 0.02
-_WORDS = "harbour lantern gravel orchard violin compass ferry meadow anvil thistle copper walnut".split()
 _LIVE = "SELECT count(*) FROM jobs WHERE state IN ('pending', 'running')"
 
 
@@ -62,10 +60,6 @@ def working(stack: Stack, *, concurrency: int = 2, app: str = "workers.app") -> 
     wait_until(lambda: " ready." in worker.output, "the worker is ready", worker)
     drained(stack, seconds=300)
     return worker
-
-
-def sentence(dice: random.Random, words: int = 30) -> str:
-    return " ".join(dice.choices(_WORDS, k=words))
 
 
 def backlog(stack: Stack) -> int:

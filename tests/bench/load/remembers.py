@@ -6,12 +6,14 @@ import random
 import time
 from pathlib import Path
 
-from tests.bench.load.installation import backlog, drained, hints, installation, outcome, sentence, working
+from tests.bench.bench_recall import speaker
+from tests.bench.load.installation import backlog, drained, hints, installation, outcome, working
 from tests.bench.load.measuring import Figure, Sampler, Taken, count, paced, times
 from tests.builders import rows
 from tests.services.harness import Stack
 
 PER_SECOND, SECONDS = 20, 600
+WORDS = 20
 
 
 def run(scale: float, folder: Path) -> list[Figure]:
@@ -40,7 +42,8 @@ def run(scale: float, folder: Path) -> list[Figure]:
 
 def remember(stack: Stack, messages: int, *, per_second: float = PER_SECOND) -> list[Taken]:
     """Accept messages at a steady rate."""
-    dice = random.Random(1)
-    texts = [sentence(dice) for _ in range(messages)]
+    # Of few words they would repeat one another, and be taken for corrections.
+    say = speaker(random.Random(1))
+    texts = [say(WORDS) for _ in range(messages)]
     memory = stack.container.memory
     return paced(lambda number: memory.remember("user", texts[number]), messages, per_second=per_second)
