@@ -10,17 +10,21 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from operator import methodcaller
 
 import pytest
 
 from services.bootstrap import Container
-from tests.builders import assert_healthy, rows
+from services.jobs.models import NewJob
+from tests.builders import assert_healthy, enqueue, rows
 from tests.faults import bare_app
-from tests.faults.campaign import Watch, ask_to_stop, kill_a_child, quantile, strikes
-from tests.faults.harness import PROFILE, SEED, History, amount
+from tests.faults.campaign import ForkedWorker, Watch, ask_to_stop, kill_a_child, quantile, strikes
+from tests.faults.harness import PROFILE, SEED, History, Tripwire, amount, in_child, sample
 from tests.faults.workload import NAMESPACES, accepting, effects, violations
-from tests.services.harness import ALL_QUEUES, JOBS_APP, Process, Stack, wait_until
+from tests.services.harness import ALL_QUEUES, COUNTED, JOBS_APP, Process, Stack, wait_until
 from tests.services.jobs_app import EFFECTS
+from workers.app import create_app
+from workers.bell import CeleryPublisher
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
 
@@ -38,35 +42,85 @@ BACKLOG = 1_000
 
 def test_workers_killed_over_and_over_lose_and_double_nothing_f1(start: Callable[..., Stack]):
     stack = start(**SETTINGS)
-    begin = partial(stack.worker, app=JOBS_APP, wait=False)
-    kills, jobs = amount(commit=6, nightly=200), amount(commit=400, nightly=12_000)
-    struck(stack, "F1 kill -9 of the worker and its children", kills, jobs, begin, Process.kill)
+    begin = partial(ForkedWorker, stack, JOBS_APP)
+    kills, jobs = amount(commit=4, nightly=200), amount(commit=250, nightly=12_000)
+    struck(stack, "F1 kill -9 of the worker and its children", kills, jobs, begin, methodcaller("kill"))
 
 
 def test_embedded_workers_killed_over_and_over_lose_and_double_nothing_f1(start: Callable[..., Stack]):
     stack = start(broker=False, **SETTINGS)
     begin = partial(stack.embedded_worker, ALL_QUEUES, wait=False)
-    kills, jobs = amount(commit=4, nightly=50), amount(commit=200, nightly=3_000)
-    struck(stack, "F1 kill -9 of the embedded worker", kills, jobs, begin, Process.kill)
+    kills, jobs = amount(commit=2, nightly=50), amount(commit=100, nightly=3_000)
+    struck(stack, "F1 kill -9 of the embedded worker", kills, jobs, begin, methodcaller("kill"))
 
 
 def test_a_worker_whose_children_are_killed_works_on_and_loses_and_doubles_nothing_f2(
     start: Callable[..., Stack],
 ):
     stack = start(**SETTINGS)
-    begin = partial(stack.worker, app=JOBS_APP)
-    kills, jobs = amount(commit=6, nightly=100), amount(commit=200, nightly=6_000)
+    begin = partial(ForkedWorker, stack, JOBS_APP)
+    kills, jobs = amount(commit=4, nightly=100), amount(commit=150, nightly=6_000)
     struck(stack, "F2 kill -9 of one child", kills, jobs, begin, kill_a_child)
     assert len(stack.processes) == 1
 
 
 def test_workers_asked_to_stop_over_and_over_fail_no_job_and_spend_no_attempt_f4(start: Callable[..., Stack]):
     stack = start(**SETTINGS)
-    begin = partial(stack.worker, app=JOBS_APP, wait=False)
-    stops, jobs = amount(commit=4, nightly=50), amount(commit=200, nightly=3_000)
+    begin = partial(ForkedWorker, stack, JOBS_APP)
+    stops, jobs = amount(commit=3, nightly=50), amount(commit=150, nightly=3_000)
     struck(stack, "F4 SIGTERM", stops, jobs, begin, ask_to_stop)
     sql = "SELECT kind, attempts, lost_leases, error_type FROM jobs"
     assert [row for row in rows(stack.container, sql) if row[1:] != (1, 0, None)] == []
+
+
+@pytest.mark.parametrize("who", ["caller", "relay"])
+def test_whoever_rings_may_be_killed_before_between_and_after_the_bells_f5(
+    who: str, start: Callable[..., Stack]
+):
+    stack = start(jobs__lease_secs=1.5, jobs__heartbeat_secs=0.5)
+    container, bells = stack.container, 4
+    container.sessions().create_acp_session(EFFECTS)
+    # It sweeps not, so that nobody else rings.
+    worker = ForkedWorker(stack, JOBS_APP, [COUNTED.queue])
+    points = sample(range(1, 2 * bells + 1), commit=3) * amount(commit=1, nightly=13)
+    waits = []
+    for rounds, point in enumerate(points):
+        numbers = range(rounds * bells, (rounds + 1) * bells)
+        if who == "relay":
+            due = container.clock.now()
+            enqueue(container, *(NewJob(COUNTED, {"number": number}, run_after=due) for number in numbers))
+
+        def ring(numbers: range = numbers, point: int = point) -> None:
+            publisher = Tripwire(point).watch(CeleryPublisher(create_app(stack.settings)))
+            with Container(stack.settings, publisher=publisher) as doomed:
+                if who == "relay":
+                    doomed.ledger.ring(COUNTED.queue)
+                else:
+                    enqueue(doomed, *(NewJob(COUNTED, {"number": number}) for number in numbers))
+
+        assert in_child(ring) is None, f"nobody died at call {point}"
+        began = time.monotonic()
+
+        def done(end: int = numbers.stop) -> bool:
+            container.ledger.sweep()
+            return effects(container).total() >= end
+
+        wait_until(done, "all are done once another relay sweeps", worker, pause=0.1)
+        waits.append(time.monotonic() - began)
+        # A bell too many would have the next round's jobs done before anybody rings.
+        wait_until(lambda: silent(stack), "every bell is answered", worker)
+    print(
+        f"F5 {who} killed {len(points)} times at {2 * bells} points: {len(points) * bells} jobs done once, "
+        f"p95 {quantile(waits, 0.95):.1f} s later, max {max(waits):.1f} s (lease 1.5 s), seed {SEED}"
+    )
+    assert effects(container) == Counter(range(len(points) * bells))
+    assert_healthy(container)
+
+
+def silent(stack: Stack) -> bool:
+    """Whether no bell of counted jobs waits or is being answered."""
+    with closing(stack.redis.client()) as redis:
+        return redis.llen(COUNTED.queue) == 0 and redis.hlen("unacked") == 0
 
 
 def struck(
@@ -144,8 +198,8 @@ def test_what_celery_by_itself_makes_of_the_same_kills_is_counted_f1(
             kills,
             jobs=tasks,
             done=taken,
-            start=partial(stack.worker, [bare_app.QUEUE], app=f"tests.faults.bare_app:{options}", wait=False),
-            strike=Process.kill,
+            start=partial(ForkedWorker, stack, f"tests.faults.bare_app:{options}", [bare_app.QUEUE]),
+            strike=methodcaller("kill"),
             look=lambda: killed.append(time.time()),
         )
         still(lambda: (taken(), redis.hlen("unacked"), effects(container).total()))

@@ -98,6 +98,9 @@ def __getattr__(name: str) -> Celery:
 
 
 if __name__ == "__main__":
-    with ScheduledContainer(load_settings()) as container, LocalWorker(container, queues=sys.argv[1:]) as worker:
+    with (
+        ScheduledContainer(load_settings()) as container,
+        LocalWorker(container, queues=sys.argv[1:]) as worker,
+    ):
         print("ready", flush=True)
         worker.run_until(lambda: False)
