@@ -33,8 +33,23 @@ _FORBIDDEN = (
     "os.fork",
     "os.posix_spawn",
     "os.spawn",
+    "os.kill",
     "pty.",
+    # Whatever changes a folder or what is known of a file.
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "os.chown",
+    "os.utime",
+    "os.setxattr",
+    "os.removexattr",
 )
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OPEN_FILES = 64
 _PARENT_CHECK_SECONDS = 1.0
 
@@ -157,9 +172,15 @@ def _confine(parent: int) -> None:
     sys.addaudithook(_forbid)
 
 
-def _forbid(event: str, _arguments: tuple[object, ...]) -> None:
-    if event.startswith(_FORBIDDEN):
+def _forbid(event: str, arguments: tuple[object, ...]) -> None:
+    if event.startswith(_FORBIDDEN) or (event == "open" and _may_write(*arguments)):
         raise PermissionError(f"parsers may not do this: {event}")
+
+
+def _may_write(path: object, _mode: object, flags: object) -> bool:
+    """Whether opening this could make a file or empty one, which no limit on sizes prevents."""
+    # What has a number is open already.
+    return isinstance(flags, int) and bool(flags & _WRITING) and path != os.devnull and type(path) is not int
 
 
 def _end_with(parent: int) -> NoReturn:
