@@ -39,8 +39,8 @@ _PASSING = frozenset(
 _NO_STATE = frozenset({"periodic_runs", "vector_namespaces", "vector_collections"})
 
 
-def amount(*, commit: int, nightly: int) -> int:
-    """How many of something this profile does."""
+def amount(*, commit: T, nightly: T) -> T:
+    """What holds for this profile: mostly, how many of something it does."""
     return nightly if PROFILE == "nightly" else commit
 
 

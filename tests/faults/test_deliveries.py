@@ -6,18 +6,21 @@ import os
 import random
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from services.bootstrap import Container
-from services.jobs.models import JobKind
-from tests.builders import assert_healthy, in_processes, rows, work
+from services.jobs.models import JobKind, JobState, NewJob
+from tests.builders import assert_healthy, enqueue, in_processes, job, rows, work
 from tests.faults.harness import SEED, History, Tripwire, amount, difference, sample, state
 from tests.faults.lab import Lab
+from tests.faults.limits_app import AWAITED, AWAITING, LIMITS_APP
 from tests.faults.scenarios import SCENARIOS, open_store, run_first
 from tests.faults.workload import accept, violations
+from tests.services.harness import Stack, wait_until
 from workers.job import Runner
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
@@ -61,7 +64,9 @@ def test_hints_that_come_twice_or_ten_times_and_shuffled_change_nothing_f19(tmp_
         for job_id in ids[:50]:
             assert container.ledger.claim(job_id) is None
     assert len(ids) >= amount(commit=100, nightly=5_000)
-    print(f"F19: {len(ids)} jobs, each of {PROCESSES} processes heard {len(hints)} hints, seed {SEED}: one state")
+    print(
+        f"F19: {len(ids)} jobs, each of {PROCESSES} processes heard {len(hints)} hints, seed {SEED}: one state"
+    )
 
 
 def _hear(container: Container, job_id: int) -> None:
@@ -84,6 +89,45 @@ def test_a_worker_that_was_stopped_and_comes_back_late_changes_nothing_f22(scena
         assert os.waitpid(zombie, 0)[1] == 0
         again = _without_replies(made.recovered(folder))
         assert again == expected, f"point {point}, seed {SEED}:\n{difference(expected, again)}"
+
+
+def test_workers_that_stood_still_past_their_leases_are_refused_f22(start: Callable[..., Stack]):
+    count, past = amount(commit=4, nightly=50), amount(commit=2.0, nightly=60.0)
+    lease = amount(commit=5.0, nightly=30.0)
+    stack = start(jobs__lease_secs=lease)
+    container, log, go = stack.container, stack.folder / "log", stack.folder / "go"
+    container.sessions().create_acp_session(AWAITED)
+    payload = {"log": str(log), "go": str(go)}
+    late = stack.worker(["maintenance"], app=LIMITS_APP, concurrency=count, wait=False)
+    ids = enqueue(container, *(NewJob(AWAITING, payload) for _ in range(count)))
+    wait_until(
+        lambda: log.exists() and len(log.read_text().split()) == count, "all have begun", late, seconds=300
+    )
+    stopped_pids = set(log.read_text().split())
+
+    os.killpg(late.pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    go.touch()
+    heir = stack.worker(["maintenance"], app=LIMITS_APP)
+    wait_until(
+        lambda: {job(container, job_id).state for job_id in ids} == {JobState.DONE},
+        "others have done it", heir, seconds=lease + 60,
+    )  # fmt: skip
+    time.sleep(max(0.0, stopped + lease + past - time.monotonic()))
+    before = state(container)
+    os.killpg(late.pid, signal.SIGCONT)
+    wait_until(lambda: late.output.count("lease_lost") == count, "all were refused", late, seconds=60)
+
+    assert difference(before, state(container)) == ""
+    ended = [event.payload.split() for event in container.sessions().load_acp_events(AWAITED)]
+    assert sorted(int(job_id) for job_id, _ in ended) == sorted(ids)
+    assert not {pid for _, pid in ended} & stopped_pids
+    found = [job(container, job_id) for job_id in ids]
+    assert {(each.state, each.attempts, each.lost_leases) for each in found} == {(JobState.DONE, 2, 1)}
+    assert late.alive()
+    print(
+        f"F22: {count} stopped for {past:g} s past a lease of {lease:g} s: refused, the heirs' results stand"
+    )
 
 
 def _without_replies(found: dict[str, list[str]]) -> dict[str, list[str]]:
