@@ -7,9 +7,11 @@ due in the queue, for a short while. Lost, doubled and reordered messages change
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,8 @@ from workers.bell import SWEEP_TASK, CeleryPublisher
 from workers.broker import transport_for
 from workers.job import REGISTRY, JobSpec, Runner
 from workers.schedule import beat_schedule
+
+log = logging.getLogger(__name__)
 
 _VISIBILITY_SECONDS = 1_800
 
@@ -64,8 +68,21 @@ class _Process:
             settings, publisher=CeleryPublisher(app, window=settings.jobs.dispatch_window)
         )
         self.runner = Runner(self.container)
+        self._pause = min(settings.jobs.sweep_interval_secs, settings.jobs.lease_secs / 10)
+        self._next_sweep = 0.0
         farewell.await_in_thread(self.runner.stop)
         atexit.register(self.container.close)
+
+    def sweep_if_due(self) -> None:
+        """Sweep before working on: where everybody is busy, a request to sweep waits behind bells until it expires."""
+        if time.monotonic() < self._next_sweep:
+            return
+        try:
+            self.container.scheduler.tick()
+            self.container.ledger.sweep(linger=False)
+        except errors.TransientError as error:
+            log.warning("sweep_failed reason=%s", error)
+        self._next_sweep = time.monotonic() + self._pause
 
 
 def create_app(settings: Settings) -> Celery:
@@ -109,6 +126,7 @@ def _declare(app: Celery, spec: JobSpec, process: Any, settings: Settings) -> No
     )
     def run(job_id: int) -> None:
         here = process()
+        here.sweep_if_due()
         queue = str(spec.kind.queue)
         if here.runner.drain([queue], seconds=settings.jobs.slice_secs, first=job_id):
             # Time is up but work is left: ring once more, so that other messages get their turn.

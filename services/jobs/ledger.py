@@ -139,13 +139,14 @@ class Ledger:
             unit.jobs.release(run.job)
         run.ended = True
 
-    def sweep(self) -> Mapping[str, int]:
+    def sweep(self, *, linger: bool = True) -> Mapping[str, int]:
         """Take back the jobs of vanished workers and ring for everything that is due and unanswered.
 
-        Any number of processes may sweep at once. Takes a tenth of a lease longer when a worker seems to have vanished.
+        Any number of processes may sweep at once. Takes a tenth of a lease longer when a worker seems to have vanished,
+        unless told not to `linger`: then a later sweep takes its jobs back.
         """
         self._heed_the_clock()
-        returned, buried = self._take_back()
+        returned, buried = self._take_back(linger=linger)
         return {"returned": returned, "buried": buried, "rung": sum(self.ring(queue) for queue in Queue)}
 
     def _heed_the_clock(self) -> None:
@@ -177,14 +178,14 @@ class Ledger:
             unit.jobs.mark_dispatched([job_id for job_id, _ in due], now=now)
         return len(due)
 
-    def _take_back(self) -> tuple[int, int]:
+    def _take_back(self, *, linger: bool) -> tuple[int, int]:
         """(returned, buried). A lease that ran out while nobody could write is not lost: its holder waits like this sweep.
 
         So every lease gets a second look, and between the two a time in which the database is free. The first look is
         written down, for where workers vanish so fast that no sweep lives until the second one.
         """
         returned = buried = 0
-        for pause in (0.0, self._second_look):
+        for pause in (0.0, self._second_look) if linger else (0.0,):
             with self._database.read() as unit:
                 if not unit.jobs.lapsed(now=self._clock.now(), limit=1):
                     break

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import time
 
 import pytest
 
 from services import errors
-from services.jobs.models import Queue
+from services.jobs.models import PURGE_JOBS, JobState, NewJob, Queue
 from services.settings import load_settings
-from workers.app import create_app
+from tests.builders import claim, enqueue
+from tests.builders import job as job_row
+from workers.app import _Farewell, _Process, create_app
 from workers.bell import SWEEP_TASK
 from workers.job import REGISTRY, job
 
@@ -120,3 +123,21 @@ def test_importing_the_module_reads_no_settings(tmp_path):
         [sys.executable, "-c", "import workers.app"], env=wrong, capture_output=True, check=False, text=True
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_workers_that_are_too_busy_for_a_request_to_sweep_take_jobs_back_all_the_same(app, build):
+    """Requests waited behind bells until they expired, and jobs of killed workers for as long as the backlog lasted."""
+    container = build(real_time=True, jobs__lease_secs=1, jobs__heartbeat_secs=0.4)
+    farewell = _Farewell()
+    busy = _Process(app, container.settings, farewell)
+    (orphaned,) = enqueue(container, NewJob(PURGE_JOBS))
+    claim(container, orphaned)
+    # A lease, and then the time that its holder has for renewing it.
+    for pause in (1.0, 0.15):
+        time.sleep(pause)
+        assert job_row(container, orphaned).state is JobState.RUNNING
+        busy.sweep_if_due()
+    found = job_row(container, orphaned)
+    assert (found.state, found.lost_leases) == (JobState.PENDING, 1)
+    farewell.say()
+    busy.container.close()
