@@ -235,11 +235,14 @@ class SqlDocumentRows(MarkedRows):
         rows = self._connection.execute(_UNEMBEDDED, values)
         return [ChunkText(row.id, row.namespace, row.document_id, _embedded_text(row)) for row in rows]
 
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
+    def incomplete(
+        self, name: str, physical: str, *, limit: int, embedded_in: str | None = None
+    ) -> list[tuple[str, int]]:
         """See DocumentRows."""
+        behind = [~_marked(physical)] if embedded_in is None else [~_marked(physical), _marked(embedded_in)]
         rows = self._connection.execute(
             sa.select(d.c.namespace, d.c.id)
-            .where(d.c.collection == name, sa.exists().where(c.c.document_id == d.c.id, ~_marked(physical)))
+            .where(d.c.collection == name, sa.exists().where(c.c.document_id == d.c.id, *behind))
             .order_by(d.c.id)
             .limit(limit)
         )

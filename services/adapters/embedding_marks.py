@@ -38,10 +38,18 @@ class MarkedRows:
         found = sa.union(sa.select(home.c.namespace), embedded).subquery()
         return self._connection.execute(sa.select(found.c.namespace).order_by("namespace")).scalars().all()
 
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:  # noqa: ARG002 - all are of one name
+    def incomplete(
+        self,
+        name: str,  # noqa: ARG002 - all are of one name
+        physical: str,
+        *,
+        limit: int,
+        embedded_in: str | None = None,
+    ) -> list[tuple[str, int]]:
         """See EmbeddedRows."""
         group = self._group.label("group")
-        rows = sa.select(self._rows.c.namespace, group).where(*self._lacks_vectors(physical)).distinct()
+        wanted = self._lacks_vectors(physical) if embedded_in is None else self._behind(physical, embedded_in)
+        rows = sa.select(self._rows.c.namespace, group).where(*wanted).distinct()
         found = self._connection.execute(rows.order_by(group, self._rows.c.namespace).limit(limit))
         return [(row[0], row[1]) for row in found]
 
@@ -102,8 +110,14 @@ class MarkedRows:
 
     def _lacks_vectors(self, physical: str) -> tuple[sa.ColumnElement[bool], ...]:
         """Tests that a row passes which is to have vectors in this collection and has none."""
-        marked = sa.exists().where(self._mark_id == self._rows.c.id, self._marks.c.collection == physical)
-        return (*self._may_have_vectors(), ~marked)
+        return (*self._may_have_vectors(), ~self._marked(physical))
+
+    def _behind(self, physical: str, other: str) -> tuple[sa.ColumnElement[bool], ...]:
+        """Tests that a row passes which lacks vectors here and has some there."""
+        return (*self._lacks_vectors(physical), self._marked(other))
+
+    def _marked(self, physical: str) -> sa.ColumnElement[bool]:
+        return sa.exists().where(self._mark_id == self._rows.c.id, self._marks.c.collection == physical)
 
     @property
     def _mark_id(self) -> sa.Column[int]:

@@ -113,8 +113,10 @@ class EmbeddedRows(Protocol):
     def namespaces(self) -> Sequence[str]:
         """Every namespace that has such rows, or had some for which vectors were made lately."""
 
-    def incomplete(self, name: str, physical: str, *, limit: int) -> list[tuple[str, int]]:
-        """(namespace, group) of groups with rows that lack vectors in this collection."""
+    def incomplete(
+        self, name: str, physical: str, *, limit: int, embedded_in: str | None = None
+    ) -> list[tuple[str, int]]:
+        """(namespace, group) of groups with rows that lack vectors in this collection, and have some in `embedded_in`."""
 
     def existing(self, ids: Sequence[int], namespace: str | None = None) -> set[int]:
         """Those of the ids that may have vectors, in one namespace or in any."""

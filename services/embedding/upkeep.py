@@ -110,8 +110,14 @@ class VectorUpkeep:
                 waiting = owner.rows(unit).incomplete(name, physical, limit=_PER_STEP)
             for namespace, group in waiting:
                 vectors += owner.embed(space, namespace, group, run)
+            if len(waiting) == _PER_STEP:
+                continue
             with self._database.write() as unit:
-                if owner.rows(unit).incomplete(name, physical, limit=1):
+                # What came in since has no vectors in the old collection either, and a job that makes them: where
+                # agents never stop writing, there is always some of it.
+                old = unit.collections.find(name, CollectionState.ACTIVE)
+                behind = None if old is None else old.physical
+                if owner.rows(unit).incomplete(name, physical, limit=1, embedded_in=behind):
                     continue
                 unit.collections.activate(space.collection)
                 unit.jobs.enqueue([removal_job(DEFAULT_NAMESPACE)])

@@ -116,6 +116,26 @@ def test_what_is_stored_during_a_move_has_vectors_after_it(container):
     assert found_texts(container, "late", mode="vector")[0] == "late"
 
 
+def test_a_move_ends_where_agents_never_stop_writing(container):
+    store(container, "alpha", "beta")
+    new_model = change_model(container)
+    job_id = container.upkeep.submit_reembed(NAME)
+    added = []
+
+    def add():
+        if len(added) < 30:
+            added.append(f"late {len(added)}")
+            container.ingestion.add_text(added[-1], DocumentMetadata(added[-1], "text/plain"))
+
+    new_model.before_embed = add
+    work(container, [Queue.MAINTENANCE])
+    assert job(container, job_id).state == "done"
+    assert active(container).identity == new_model.identity
+    assert len(added) < 30
+    work(container)
+    assert container.vectors.count(active(container).physical) == 2 + len(added)
+
+
 def test_a_collection_can_be_rebuilt_with_the_same_model_as_often_as_you_like(container):
     store(container, "alpha", "beta")
     for _ in range(3):
