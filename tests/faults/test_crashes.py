@@ -36,12 +36,14 @@ def test_a_crash_at_any_point_of_a_job_changes_nothing_in_the_end(scenario, lab)
     assert not died
     expected = made.recovered(undisturbed)
     assert points > 5
-    for point in sample(range(1, points + 1), commit=POINTS):
+    chosen = sample(range(1, points + 1), commit=POINTS)
+    for point in chosen:
         folder = made.fresh()
         died, _ = made.cut_off(folder, action, point)
         assert died
         found = made.recovered(folder)
         assert found == expected, f"point {point} of {points}, seed {SEED}:\n{difference(expected, found)}"
+    print(f"F3 {scenario.kind.name}: killed at {len(chosen)} of {points} points: one state")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
