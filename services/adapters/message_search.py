@@ -76,9 +76,10 @@ def search(
     terms = search_terms(query)
     if not terms:
         return {}
-    looker = _Looker(connection, namespace, limit, where)
+    newest = _newest(connection)
+    looker = _Looker(connection, namespace, limit, where, newest)
     if where.conversation_id is None:
-        rare, common = _split(connection, terms, limit)
+        rare, common = _split(connection, terms, limit, newest)
         expression = any_of(rare, _SEARCHED)
         narrower = f"{expression} AND {any_of(common, _SEARCHED)}" if common else None
         found, all_seen = looker.ahead(expression, narrower)
@@ -101,7 +102,7 @@ def holders(
     terms, holding = search_terms(query), phrase_expression(phrases, columns="who content")
     if not terms or holding is None:
         return []
-    looker = _Looker(connection, namespace, limit, where)
+    looker = _Looker(connection, namespace, limit, where, _newest(connection))
     return list(looker.through_filter(f"{any_of(terms, _SEARCHED)} AND {holding}"))
 
 
@@ -113,7 +114,7 @@ def places(
         return {}
     arguments = {"ids": json.dumps(ids), **filter_values(namespace, where)}
     rows = connection.execute(_places(filter_sql(where), _shown(where)), arguments).all()
-    return {MessageId(row[0]): _place(row) for row in rows}
+    return dict(map(_placed, rows))
 
 
 def by_id(connection: sa.Connection, namespace: str, ids: Sequence[MessageId]) -> Sequence[sa.Row[Any]]:
@@ -154,7 +155,9 @@ def _given(where: MessageFilter) -> dict[str, Any]:
 class _Looker:
     """Runs full-text expressions over the messages of a namespace that pass a filter: best first, at most `limit`."""
 
-    def __init__(self, connection: sa.Connection, namespace: str, limit: int, where: MessageFilter) -> None:
+    def __init__(
+        self, connection: sa.Connection, namespace: str, limit: int, where: MessageFilter, newest: int
+    ) -> None:
         self._connection = connection
         self._limit = limit
         self._shown = _shown(where)
@@ -162,7 +165,7 @@ class _Looker:
         self._values = filter_values(namespace, where)
         self._within = where.conversation_id is not None
         # Where most is of this namespace, its scope only costs: the filter has the last word anyway.
-        most = _owns_most(connection, namespace)
+        most = _owns_most(connection, namespace, newest)
         self._scope = "" if most else f"{in_scope(scope_token('messages', namespace))} AND "
 
     def ahead(
@@ -189,7 +192,9 @@ class _Looker:
         return dict(map(_scored, self._connection.execute(statement, arguments).all()))
 
 
-def _split(connection: sa.Connection, terms: Sequence[str], limit: int) -> tuple[list[str], list[str]]:
+def _split(
+    connection: sa.Connection, terms: Sequence[str], limit: int, newest: int
+) -> tuple[list[str], list[str]]:
     """The terms of which a row must hold one, and those that only add to its score: the commonest ones.
 
     Ranking a row costs ten times as much as finding it, and most rows that hold a word of the query hold only its
@@ -201,7 +206,7 @@ def _split(connection: sa.Connection, terms: Sequence[str], limit: int) -> tuple
         return list(terms), []
     listed = json.dumps([any_of([term], _SEARCHED) for term in terms])
     counts = connection.execute(_COUNTS, {"terms": listed}).scalars().all()
-    total = max(connection.execute(_NEWEST).scalar() or 0, *counts)
+    total = max(newest, *counts)
     held, ordered = zip(*sorted(zip(counts, terms, strict=True), key=lambda pair: pair[0]), strict=True)
     rows = list(accumulate(held))
     # What each word is worth to BM25.
@@ -210,9 +215,13 @@ def _split(connection: sa.Connection, terms: Sequence[str], limit: int) -> tuple
     return list(ordered[:rare]), list(ordered[rare:])
 
 
-def _owns_most(connection: sa.Connection, namespace: str) -> bool:
+def _newest(connection: sa.Connection) -> int:
+    """The highest id of a message, about as many as there are; 0 without any."""
+    return int(connection.execute(_NEWEST).scalar() or 0)
+
+
+def _owns_most(connection: sa.Connection, namespace: str, newest: int) -> bool:
     """Whether most messages are of this namespace, by a sample."""
-    newest = connection.execute(_NEWEST).scalar() or 0
     ids = list(range(1, newest + 1, newest // _SAMPLED + 1))
     arguments = {"ids": json.dumps(ids), "namespace": namespace}
     return 2 * int(connection.execute(_SAMPLE, arguments).scalar_one()) > len(ids)
@@ -227,14 +236,15 @@ def _shown(where: MessageFilter) -> str:
     )
 
 
-def _place(row: sa.Row[Any]) -> Place:
-    return Place(
-        row.conversation_id, row.created_at, row.role == Role.ASSISTANT, bool(row.corrected), row.length
-    )
+def _placed(row: Sequence[Any]) -> tuple[MessageId, Place]:
+    """The id and the place of a row; by position, because a hundred lookups of names would show."""
+    found, conversation, created_at, role, corrected, length = row[:6]
+    return found, Place(conversation, created_at, role == Role.ASSISTANT, bool(corrected), length)
 
 
-def _scored(row: sa.Row[Any]) -> tuple[MessageId, tuple[float, Place]]:
-    return MessageId(row[0]), (row.score, _place(row))
+def _scored(row: Sequence[Any]) -> tuple[MessageId, tuple[float, Place]]:
+    found, place = _placed(row)
+    return found, (row[6], place)
 
 
 # Built once for each kind of filter. Only SQL of this file comes together here; what is asked for is bound.

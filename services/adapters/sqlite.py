@@ -162,6 +162,8 @@ class Sqlite:
             module=_driver,
             pool_size=self._pool_size,
             max_overflow=10,
+            # The connection used last has the warmest cache of pages.
+            pool_use_lifo=True,
             pool_reset_on_return=None,
             connect_args={"timeout": BUSY_TIMEOUT_MILLISECONDS / 1000, "check_same_thread": False},
         )

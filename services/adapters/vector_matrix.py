@@ -43,6 +43,8 @@ _ROUNDING = 1e-5
 _BLOCK = 8_192
 # The largest code; the smallest is its negative.
 _CODES = 127
+# To copy more than this part of the rows together costs more than the products of those that are not wanted.
+_FEW = 8
 
 _MAGIC = b"zephvec3"
 _DIGEST_BYTES = 32
@@ -146,7 +148,8 @@ def matrix_of(blobs: Sequence[bytes], dimension: int) -> Vector:
 
 
 def codes_of(vectors: Vector) -> Codes:
-    """The rows as bytes, each scaled by its largest component."""
+    """The rows as bytes, each scaled by its largest component; what is damaged counts as 0."""
+    vectors = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
     steps = np.abs(vectors).max(axis=1) / _CODES
     steps[steps == 0] = 1.0
     values = np.rint(vectors / steps[:, None])
@@ -194,41 +197,48 @@ def _allowed(part: Part, where: Filter | None, without: Positions | None) -> Mas
 
 
 def _candidates(part: Part, query: Vector, limit: int, allowed: Mask | None) -> Positions:
-    """The rows that may be among the best: whose scores may reach what `limit` rows are sure to have."""
-    rows, scores, errors = _estimates(part, query, allowed)
-    if len(rows) <= limit:
-        return rows
-    sure = scores - errors
-    least = np.partition(sure, len(sure) - limit)[len(sure) - limit]
-    candidates: Positions = rows[scores + errors >= least]
-    return candidates
+    """The rows that may be among the best `limit`."""
+    rows = None if allowed is None or allowed.all() else np.flatnonzero(allowed)
+    count = len(part.ids) if rows is None else len(rows)
+    if count <= limit:
+        return np.arange(count) if rows is None else rows
+    many = count * _FEW > len(part.ids)
+    if part.codes is not None and many:
+        estimates, error = _estimates(part.codes, query)
+        near = _near(estimates if rows is None else estimates[rows], error, limit)
+        # Of vectors that hardly differ, or of which one component outweighs all, codes tell too little.
+        if len(near) * _FEW <= count:
+            return near if rows is None else rows[near]
+    if rows is None:
+        return _near(part.matrix @ query, _ROUNDING / 2, limit)
+    return rows[
+        _near((part.matrix @ query)[rows] if many else _products(part, query, rows), _ROUNDING / 2, limit)
+    ]
 
 
-def _estimates(part: Part, query: Vector, allowed: Mask | None) -> tuple[Positions, Vector, Vector]:
-    """The rows that are allowed, their scores, and how far these may be off."""
-    rows = np.arange(len(part.ids)) if allowed is None else np.flatnonzero(allowed)
-    # Copying many rows together costs more than the products of those that are not wanted.
-    if allowed is not None and len(rows) * 8 <= len(allowed):
-        found = np.empty(len(rows), dtype=np.float32)
-        for i in range(0, len(rows), _BLOCK):
-            found[i : i + _BLOCK] = part.matrix[rows[i : i + _BLOCK]] @ query
-        return rows, found, np.full(len(rows), _ROUNDING / 2, dtype=np.float32)
-    scores, errors = _all_estimates(part, query)
-    return (rows, scores, errors) if len(rows) == len(scores) else (rows, scores[rows], errors[rows])
+def _near(scores: Vector, error: float, limit: int) -> Positions:
+    """Where scores that are off by up to `error` may be among the best `limit`."""
+    least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    return np.flatnonzero(scores >= least - 2 * error)
 
 
-def _all_estimates(part: Part, query: Vector) -> tuple[Vector, Vector]:
-    codes = part.codes
-    if codes is None:
-        return part.matrix @ query, np.full(len(part.ids), _ROUNDING / 2, dtype=np.float32)
+def _estimates(codes: Codes, query: Vector) -> tuple[Vector, float]:
+    """The product of every row with the query, and how far that may be off."""
     asked = codes_of(query[None])
-    step, error = asked.steps[0], asked.errors[0]
-    products = np.asarray(simsimd.cdist(asked.values, codes.values, metric="dot", out_dtype="float32"))[0]
+    estimates = np.asarray(simsimd.cdist(asked.values, codes.values, metric="dot", out_dtype="float32"))[0]
+    estimates *= codes.steps
+    estimates *= asked.steps[0]
     # Of x.q - x'.q' = (x - x').q + x'.(q - q'), with lengths of 1 for x and q, and at most 1 + |x - x'| for x'.
-    products *= codes.steps * step
-    errors = codes.errors * (1 + error)
-    errors += error + _ROUNDING / 2
-    return products, errors
+    mine, its = float(asked.errors[0]), float(codes.errors.max())
+    return estimates, its + (1 + its) * mine + _ROUNDING / 2
+
+
+def _products(part: Part, query: Vector, rows: Positions) -> Vector:
+    """The products of a few rows, copied together."""
+    found = np.empty(len(rows), dtype=np.float32)
+    for i in range(0, len(rows), _BLOCK):
+        found[i : i + _BLOCK] = part.matrix[rows[i : i + _BLOCK]] @ query
+    return found
 
 
 def _holds(part: Part, condition: Condition) -> Mask:

@@ -258,23 +258,26 @@ class Recall:
         by_meaning = mode in ("vector", "hybrid") or (
             mode is None and config.enabled and config.vector_weight != 0
         )
-        words_first = question.routing.route is MemoryRoute.KEYWORD
         # Beside each other: both legs spend their time outside the interpreter's lock.
         with ThreadPoolExecutor(max_workers=1) as beside:
-            meant = beside.submit(self._vector, question) if by_meaning and not words_first else None
-            if by_words:
-                legs["keyword"] = self._keyword(question)
-            if by_meaning and words_first and not any(legs.values()):
-                meant = beside.submit(self._vector, question)
-        if meant is None:
-            return legs
+            worded = beside.submit(self._keyword, question) if by_words else None
+            if worded and question.routing.route is MemoryRoute.KEYWORD:
+                by_meaning = by_meaning and not worded.result()
+            meant = self._meant(question, degraded) if by_meaning else None
+        if worded:
+            legs["keyword"] = worded.result()
+        if meant is not None:
+            legs["vector"] = meant
+        return legs
+
+    def _meant(self, question: _Question, degraded: dict[str, str]) -> Mapping[int, float] | None:
         try:
-            legs["vector"] = meant.result()
+            return self._vector(question)
         except _OUT_OF_REACH as error:
             log.warning("recall_degraded leg=vector reason=%s", type(error).__name__)
             question.meaning.lost = error
             degraded["vector"] = str(error)
-        return legs
+            return None
 
     def _stated(self, question: _Question) -> Mapping[int, float]:
         """The messages that state facts around what the question names; {} where the graph has none, or no weight."""

@@ -53,8 +53,10 @@ def test_leaving_common_words_to_the_scores_alone_changes_no_answer(
 
 
 def test_common_words_are_left_out_only_where_rare_ones_are_held_by_enough(messages, harbour, unit):
+    newest = message_search._newest(unit._connection)
+
     def split(*terms, limit):
-        return message_search._split(unit._connection, [f'"{term}"' for term in terms], limit)
+        return message_search._split(unit._connection, [f'"{term}"' for term in terms], limit, newest)
 
     assert split("harbour", "lantern", limit=10) == (['"lantern"'], ['"harbour"'])
     assert split("harbour", "lantern", limit=20) == (['"lantern"', '"harbour"'], [])
