@@ -21,7 +21,16 @@ from tests.services.harness import ALL_QUEUES, Process, Stack, wait_until
 _STILL_SECONDS = 150.0
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["tests.faults.bare_app", "services.adapters.database", "numpy"])
+_SERVER.set_forkserver_preload(
+    [
+        "numpy",
+        "services.adapters.database",
+        "services.corrections.detector",
+        "services.graph.extraction",
+        "services.graph.llm_extraction",
+        "tests.faults.bare_app",
+    ]
+)
 
 
 class ForkedWorker(Process):
