@@ -140,6 +140,8 @@ class SqlJobRows:
         self._clock = clock
         self._limits = limits
         self._disk = disk
+        # Counted once for each transaction, which nobody else adds to.
+        self._waiting: int | None = None
         self.rung: list[tuple[str, str, int]] = []
 
     # ---- accepting -------------------------------------------------------------------------------------------
@@ -159,6 +161,8 @@ class SqlJobRows:
             ids.append(self._twin(job) if created is None else created)
             if created is None:
                 continue
+            if self._waiting is not None and state is JobState.PENDING:
+                self._waiting += 1
             if rings:
                 self.rung.append((job.kind.queue, job.kind.name, created))
             if job.parent_id is not None:
@@ -206,10 +210,12 @@ class SqlJobRows:
             self._check_disk()
 
     def _check_queue(self, wanted: int) -> None:
-        count = int(self._connection.execute(_WAITING, {"limit": self._limits.max_live + 1}).scalar_one())
-        if count + wanted > self._limits.max_live:
+        if self._waiting is None:
+            values = {"limit": self._limits.max_live + 1}
+            self._waiting = int(self._connection.execute(_WAITING, values).scalar_one())
+        if self._waiting + wanted > self._limits.max_live:
             raise errors.BackPressure(
-                f"{count} jobs wait already (jobs.max_live_jobs = {self._limits.max_live}): start more workers, "
+                f"{self._waiting} jobs wait already (jobs.max_live_jobs = {self._limits.max_live}): start more workers, "
                 "or wait until they have caught up"
             )
 

@@ -146,6 +146,18 @@ def test_a_full_queue_refuses_new_work_before_anything_is_stored(build):
         assert len(unit.jobs.select()) == 10
 
 
+def test_a_full_queue_refuses_what_one_transaction_adds_bit_by_bit(build):
+    container = build(jobs__max_live_jobs=3)
+    enqueue(container, new_job())
+    with container.database.write() as unit:
+        unit.jobs.enqueue([new_job()])
+        with pytest.raises(errors.BackPressure, match="2 jobs wait already"):
+            unit.jobs.enqueue([new_job(), new_job()])
+        unit.jobs.enqueue([new_job()])
+        with pytest.raises(errors.BackPressure, match="3 jobs wait already"):
+            unit.jobs.enqueue([new_job()])
+
+
 def test_a_full_queue_still_takes_the_children_of_an_accepted_batch_and_maintenance(build):
     container = build(jobs__max_live_jobs=3)
     _parent, children = batch_with(container, 8)
