@@ -6,7 +6,7 @@ import pytest
 
 from tests.bench.load.suite import LOADS, run
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 
 SCALE = 0.004
 

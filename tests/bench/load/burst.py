@@ -32,7 +32,7 @@ def run(scale: float, folder: Path) -> list[Figure]:
         ]
         for caller in callers:
             caller.start()
-        gate.wait(60)
+        gate.wait(120)
         began = time.monotonic()
         with Sampler({"hints": lambda: hints(stack)}, every_seconds=0.5) as sampler:
             found = [results.get(timeout=300) for _ in callers]
@@ -68,5 +68,5 @@ def _caller(settings: Settings, number: int, messages: int, gate: Any, results: 
 
         # The first call opens the database and the broker.
         accept()
-        gate.wait(60)
+        gate.wait(120)
         results.put(([timed(accept) for _ in range(messages)], busy))

@@ -38,7 +38,7 @@ def run(scale: float, folder: Path) -> list[Figure]:
 
             wait_until(done, "every file is stored with its vectors", seconds=1_800, pause=0.2)
         seconds = time.monotonic() - began
-        drained(stack, seconds=60)
+        drained(stack, seconds=300)
         outcomes = batch_progress(container.database, batch, "default").outcomes
         with container.database.read() as unit:
             spaces = [each.physical for each in unit.collections.all()]

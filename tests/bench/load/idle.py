@@ -8,7 +8,7 @@ from pathlib import Path
 
 from services.documents.models import DocumentMetadata
 from tests.bench.bench_recall import speaker
-from tests.bench.load.installation import backlog, installation, outcome, working
+from tests.bench.load.installation import installation, outcome, working
 from tests.bench.load.measuring import (
     MIB,
     Figure,
@@ -53,6 +53,5 @@ def run(scale: float, folder: Path) -> list[Figure]:
             Figure("growth of memory", growth(sampler.readings["memory"]), "%", 2),
             # A process opens the database for writing when it first has something to write: two files, and no more.
             Figure("open files, more at the end", files[-1] - files[0], "", 2 * len(running)),
-            Figure("backlog at the end", backlog(stack), "jobs", 0, exact=True),
             *outcome(stack),
         ]
