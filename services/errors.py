@@ -79,7 +79,11 @@ class ModelTimeout(ModelUnavailable):
 
 
 class ReplyUnusable(TransientError):
-    """A model's reply is cut off or cannot be read: another try may bring a better one."""
+    """A model's reply is cut off or cannot be read: another try may bring a better one. `replies` is how many it were."""
+
+    def __init__(self, message: str = "", *, replies: int = 1) -> None:
+        super().__init__(message)
+        self.replies = replies
 
 
 class BackPressure(TransientError):

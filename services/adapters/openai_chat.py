@@ -76,15 +76,20 @@ class OpenAiChat:
         return f"openai/{self._model}"
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """See LanguageModel. A reply that was cut off is asked for once more with room for four times as much."""
-        reply, finished = self._asked(request)
+        """See LanguageModel. A reply that was cut off is asked for once more with room for four times as much.
+
+        A fresh request has that room at once.
+        """
+        roomy = replace(request, max_tokens=request.max_tokens * _MORE_ROOM)
+        reply, finished = self._asked(roomy if request.fresh else request)
         if finished:
             return reply
-        longer, finished = self._asked(replace(request, max_tokens=request.max_tokens * _MORE_ROOM))
+        endless = f"{self._model} did not come to an end in {roomy.max_tokens} tokens"
+        if request.fresh:
+            raise errors.ReplyUnusable(endless)
+        longer, finished = self._asked(roomy)
         if not finished:
-            raise errors.ReplyUnusable(
-                f"{self._model} did not come to an end in {request.max_tokens * _MORE_ROOM} tokens"
-            )
+            raise errors.ReplyUnusable(endless, replies=2)
         paid = (
             reply.prompt_tokens + longer.prompt_tokens,
             reply.completion_tokens + longer.completion_tokens,

@@ -11,12 +11,15 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from services import errors
+from services.language.prompts import redacted
 
 if TYPE_CHECKING:
     import httpx
 
 _MAX_RETRY_AFTER_SECONDS = 15 * 60.0
 _MAX_MESSAGE = 300
+# More than is shown, so that no key is cut in half before it is recognised.
+_MAX_SCRUBBED = 5_000
 # Too little or too late, which another try may change; 501 means that the server was not started for this.
 _TRANSIENT = frozenset({408, 409, 425, 429})
 _NOT_IMPLEMENTED = 501
@@ -83,10 +86,10 @@ class OpenAiEndpoint:
             ) from error
 
     def scrubbed(self, text: str) -> str:
-        """The start of a text, without the key."""
+        """The start of a text, without the key, and without those in what a server repeats of what it was sent."""
         if self._api_key:
             text = text.replace(self._api_key, "***")
-        return text[:_MAX_MESSAGE]
+        return redacted(text[:_MAX_SCRUBBED])[:_MAX_MESSAGE]
 
     def close(self) -> None:
         """Close the connections of this process."""

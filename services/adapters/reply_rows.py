@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
@@ -37,16 +39,17 @@ class SqlReplyRows:
             unusable=0,
         )
 
-    def reject(self, namespace: str, key: str, model: str) -> int:
+    def reject(self, namespace: str, key: str, model: str, replies: int = 1) -> None:
         """See ReplyRows. The text goes: what there is to know of it is in the job's error."""
-        self._put(namespace, key, model=model, reply="", prompt_tokens=0, completion_tokens=0, unusable=1)
-        count = sa.select(r.c.unusable).where(r.c.namespace == namespace, r.c.key == key)
-        return int(self._connection.execute(count).scalar_one())
+        self._put(
+            namespace, key, model=model, reply="", prompt_tokens=0, completion_tokens=0, unusable=replies
+        )
 
-    def rejected(self, namespace: str, key: str) -> bool:
+    def unusable(self, namespace: str, keys: Sequence[str]) -> int:
         """See ReplyRows."""
-        unusable = sa.select(r.c.key).where(r.c.namespace == namespace, r.c.key == key, r.c.reply == "")
-        return self._connection.execute(unusable).first() is not None
+        mine = (r.c.namespace == namespace, r.c.key.in_(list(keys)), r.c.reply == "")
+        found = sa.select(sa.func.coalesce(sa.func.sum(r.c.unusable), 0)).where(*mine)
+        return int(self._connection.execute(found).scalar_one())
 
     def forget(self, namespace: str, key: str) -> None:
         """See ReplyRows."""

@@ -248,7 +248,9 @@ class Corrections:
                 return
             before = unit.messages.before(namespace, message.conversation_id, message_id, limit=_LOOK_BACK)
         exchange = _exchange(before)
-        signal, replies = self._judged(message, exchange, namespace)
+        signal, replies, unheard = self._judged(message, exchange, namespace)
+        # What was decided by words alone although the model was to decide it.
+        mark = {"partial": True} if unheard else {}
         run.checkpoint()
         with self._database.write() as unit:
             for key in replies:
@@ -256,7 +258,7 @@ class Corrections:
             # What was deleted meanwhile must not come back as a quotation.
             still = [message_id, *(found.id for found in _quoted(exchange))]
             if signal is None or len(unit.messages.get(namespace, still)) < len(still):
-                run.finish(unit, {"status": "none"})
+                run.finish(unit, {"status": "none"} | mark)
                 return
             session = unit.corrections.session_of(namespace, message.conversation_id)
             added = self._store(unit, namespace, _correction(message, exchange, signal, session))
@@ -266,6 +268,7 @@ class Corrections:
                     "status": "known" if added is None else "stored",
                     "kind": signal.kind,
                     "correction_id": added,
+                    **mark,
                 },
             )
 
@@ -289,16 +292,17 @@ class Corrections:
 
     def _judged(
         self, message: Message, exchange: Exchange, namespace: str
-    ) -> tuple[FeedbackSignal | None, list[str]]:
-        """What the message is, and the keys of the model replies that said so."""
+    ) -> tuple[FeedbackSignal | None, list[str], bool]:
+        """What the message is, the keys of the model replies that said so, and whether the model should have but did not."""
         answer = exchange.answer.content if exchange.answer else ""
         previous = [found.content for found in exchange.previous]
         signal = self._detector.assess(message.content, previous, answer=answer)
         if self._judge is not None and self._judge.is_asked(signal):
             judged = self._judge.ask(message.content, answer, namespace=namespace)
             if judged is not None:
-                return self._worth_keeping(message, judged.signal), [judged.reply_key]
-        return self._worth_keeping(message, signal), []
+                return self._worth_keeping(message, judged.signal), [judged.reply_key], False
+            return self._worth_keeping(message, signal), [], True
+        return self._worth_keeping(message, signal), [], False
 
     def _worth_keeping(self, message: Message, signal: FeedbackSignal | None) -> FeedbackSignal | None:
         """The signal if it is certain enough; that of an instruction where nothing else is to be kept."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 
 from services import errors
@@ -11,14 +10,9 @@ from services.graph.models import Extraction
 from services.graph.parser import read_extraction
 from services.graph.prompt import extraction_request
 from services.graph.texts import Reading
-from services.language.recorded import Answer, RecordedModel, ReplyDatabase
-from services.ports import ChatRequest, Clock, LanguageModel
+from services.language.recorded import Form, RecordedModel, ReplyDatabase
+from services.ports import Clock, LanguageModel
 
-log = logging.getLogger(__name__)
-
-# The rest of the time is for asking without a schema when the structured question fails.
-_STRUCTURED_SHARE = 2 / 3
-_LEAST_SECONDS = 1.0
 # Keys, permissions, addresses: the same for every text.
 _HOPELESS = frozenset({401, 403, 404})
 
@@ -56,32 +50,21 @@ class LlmExtractor:
 
         Raises what the model raises, and ReplyUnusable for a reply that nobody can read.
         """
-        deadline = self._clock.monotonic() + self._timeout
-        structured = extraction_request(
-            reading, self._limits, timeout_seconds=self._timeout * _STRUCTURED_SHARE
-        )
-        keys = (self._model.key(structured),)
-        try:
-            return _found(self._ask(structured, reading, namespace), keys)
-        except (errors.ModelTimeout, errors.ReplyUnusable, errors.ModelRejected) as error:
-            left = deadline - self._clock.monotonic()
-            if left < _LEAST_SECONDS or is_hopeless(error):
-                raise
-            log.warning("structured_extraction_failed reason=%s", error)
-        plain = replace(structured, schema=None, timeout_seconds=left)
-        return _found(self._ask(plain, reading, namespace), (*keys, self._model.key(plain)))
+        request = extraction_request(reading, self._limits, timeout_seconds=self._timeout)
 
-    def _ask(self, request: ChatRequest, reading: Reading, namespace: str) -> Answer[Extraction]:
         def read(reply: str) -> Extraction:
             return read_extraction(reply, extractor=self.label, said_at=reading.said_at)
 
-        return self._model.ask(request, read, namespace=namespace)
+        answer, keys = self._model.ask_both_ways(
+            Form(request, read),
+            Form(replace(request, schema=None), read),
+            namespace=namespace,
+            seconds=self._timeout,
+            clock=self._clock,
+        )
+        return Found(answer.value, keys, answer.prompt_tokens, answer.completion_tokens)
 
 
 def is_hopeless(error: errors.MemoryError) -> bool:
     """Whether the model refuses for a reason that no other text changes."""
     return isinstance(error, errors.ModelRejected) and error.status in _HOPELESS
-
-
-def _found(answer: Answer[Extraction], keys: tuple[str, ...]) -> Found:
-    return Found(answer.value, keys, answer.prompt_tokens, answer.completion_tokens)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from services import errors
 from services.ids import fields_hash
-from services.ports import ChatReply, ChatRequest, LanguageModel
+from services.ports import ChatReply, ChatRequest, Clock, LanguageModel
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Replies to one request that could not be read, after which nobody asks again.
+# Replies to one question, in whatever form it was asked, that could not be read, after which nobody asks again.
 _MAX_UNUSABLE = 3
+# Of the time for a question; the rest is for asking it in plain words when the structured one fails.
+_STRUCTURED_SHARE = 2 / 3
+_LEAST_SECONDS = 1.0
 
 
 class ReplyRows(Protocol):
@@ -26,11 +32,11 @@ class ReplyRows(Protocol):
     def keep(self, namespace: str, key: str, model: str, reply: ChatReply) -> None:
         """Store a reply, in place of an unusable one."""
 
-    def reject(self, namespace: str, key: str, model: str) -> int:
-        """Note that the latest reply is unusable; how many have been so far."""
+    def reject(self, namespace: str, key: str, model: str, replies: int = 1) -> None:
+        """Note that the latest reply is unusable, or the latest ones."""
 
-    def rejected(self, namespace: str, key: str) -> bool:
-        """Whether the latest reply was found unusable."""
+    def unusable(self, namespace: str, keys: Sequence[str]) -> int:
+        """How many replies to these requests have been unusable; those with a usable one do not count."""
 
     def forget(self, namespace: str, key: str) -> None:
         """It is of no use any more."""
@@ -67,6 +73,14 @@ class Answer(Generic[T]):
     completion_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """One way to ask a question, and how the reply is read: `read` raises ReplyUnusable."""
+
+    request: ChatRequest
+    read: Callable[[str], T]
+
+
 class RecordedModel:
     """A language model whose replies are kept."""
 
@@ -74,16 +88,48 @@ class RecordedModel:
         self._database = database
         self._model = model
 
-    def ask(self, request: ChatRequest, read: Callable[[str], T], *, namespace: str) -> Answer[T]:
+    def ask_both_ways(
+        self, structured: Form[T], plain: Form[T], *, namespace: str, seconds: float, clock: Clock
+    ) -> tuple[Answer[T], tuple[str, ...]]:
+        """The answer to the structured question or, when that fails, to the plain one; and the keys of kept replies.
+
+        Both together take no longer than `seconds`. Raises as `ask` does: the third reply that nobody can read, to
+        either of them, is the last one.
+        """
+        deadline = clock.monotonic() + seconds
+        keys = (self.key(structured.request), self.key(plain.request))
+        request = replace(structured.request, timeout_seconds=seconds * _STRUCTURED_SHARE)
+        try:
+            return self.ask(request, structured.read, namespace=namespace, beside=keys[1:]), keys[:1]
+        except (errors.ModelTimeout, errors.ReplyUnusable, errors.ModelRejected) as error:
+            left = deadline - clock.monotonic()
+            # What a server refuses in every form of request, plain words do not change.
+            refused = isinstance(error, errors.ModelRejected) and error.status is not None
+            if left < _LEAST_SECONDS or refused or self._is_spent(namespace, keys):
+                raise
+            log.warning("structured_question_failed reason=%s", error)
+        request = replace(plain.request, timeout_seconds=left)
+        return self.ask(request, plain.read, namespace=namespace, beside=keys[:1]), keys
+
+    def ask(
+        self,
+        request: ChatRequest,
+        read: Callable[[str], T],
+        *,
+        namespace: str,
+        beside: Sequence[str] = (),
+    ) -> Answer[T]:
         """The reply to this request as `read` understands it: the kept one, or a new one that is kept first.
 
-        `read` raises ReplyUnusable. So does this, or ModelRejected after the third reply that nobody could read; and
-        all that the model raises. Whoever stores what came of it calls `replies.forget` in the same unit.
+        `read` raises ReplyUnusable. So does this, or ModelRejected after the third reply that nobody could read, those
+        to requests `beside` this one included; and all that the model raises. Whoever stores what came of it calls
+        `replies.forget` in the same unit.
         """
         key = self.key(request)
+        keys = [key, *beside]
         with self._database.read() as unit:
             kept = unit.replies.find(namespace, key)
-            fresh = unit.replies.rejected(namespace, key)
+            fresh = unit.replies.unusable(namespace, keys) > 0
         try:
             reply = kept or self._model.complete(replace(request, namespace=namespace, fresh=fresh))
             if kept is None:
@@ -92,7 +138,8 @@ class RecordedModel:
             value = read(reply.text)
         except errors.ReplyUnusable as error:
             with self._database.write() as unit:
-                count = unit.replies.reject(namespace, key, self._model.identity)
+                unit.replies.reject(namespace, key, self._model.identity, error.replies)
+                count = unit.replies.unusable(namespace, keys)
             if count >= _MAX_UNUSABLE:
                 raise errors.ModelRejected(
                     f"{count} replies could not be used, the last one: {error}"
@@ -100,6 +147,10 @@ class RecordedModel:
             raise
         paid = (reply.prompt_tokens, reply.completion_tokens) if kept is None else (0, 0)
         return Answer(value, key, *paid)
+
+    def _is_spent(self, namespace: str, keys: Sequence[str]) -> bool:
+        with self._database.read() as unit:
+            return unit.replies.unusable(namespace, keys) >= _MAX_UNUSABLE
 
     def key(self, request: ChatRequest) -> str:
         """Under which the reply to this request is kept."""

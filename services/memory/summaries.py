@@ -6,7 +6,6 @@ transaction. Their vectors come from a second job (see `summary_vectors`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,7 +14,7 @@ from services import errors
 from services.ids import ConversationId
 from services.jobs.models import SUMMARIZE, NewJob
 from services.jobs.run import JobRun
-from services.language.recorded import Answer, RecordedModel
+from services.language.recorded import Answer, Form, RecordedModel
 from services.memory.models import ConversationName, Message, Origin
 from services.memory.summary_prompt import (
     Digest,
@@ -30,15 +29,8 @@ from services.memory.summary_vectors import SummaryVectors, embed_summary_job
 from services.memory.tokens import TokenCounter
 from services.ports import Clock, LanguageModel
 
-log = logging.getLogger(__name__)
-
-# The rest of the time is for asking in plain words when the structured question fails.
-_STRUCTURED_SHARE = 2 / 3
-_LEAST_SECONDS = 1.0
 # A second try of a reply that was cut off may take 4,096 tokens.
 _REPLY_AND_INSTRUCTIONS = 5_120
-# What asking in other words does not change: keys, permissions, addresses.
-_HOPELESS = frozenset({401, 403, 404})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +140,16 @@ class Summarizer:
 
     # ---- steps -----------------------------------------------------------------------------------------------
 
-    def _ask(self, text: str, namespace: str) -> tuple[Answer[Digest], list[str]]:
+    def _ask(self, text: str, namespace: str) -> tuple[Answer[Digest], tuple[str, ...]]:
         """The digest, structured if possible, and the keys of the kept replies."""
-        model = self._require_model()
-        deadline = self._clock.monotonic() + self._limits.timeout_seconds
-        structured = structured_request(
-            text, timeout_seconds=self._limits.timeout_seconds * _STRUCTURED_SHARE
+        seconds = self._limits.timeout_seconds
+        return self._require_model().ask_both_ways(
+            Form(structured_request(text, timeout_seconds=seconds), read_structured),
+            Form(plain_request(text, timeout_seconds=seconds), read_plain),
+            namespace=namespace,
+            seconds=seconds,
+            clock=self._clock,
         )
-        keys = [model.key(structured)]
-        try:
-            return model.ask(structured, read_structured, namespace=namespace), keys
-        except (errors.ModelTimeout, errors.ReplyUnusable, errors.ModelRejected) as error:
-            left = deadline - self._clock.monotonic()
-            if left < _LEAST_SECONDS or getattr(error, "status", None) in _HOPELESS:
-                raise
-            log.warning("structured_summary_failed reason=%s", error)
-        plain = plain_request(text, timeout_seconds=left)
-        return model.ask(plain, read_plain, namespace=namespace), [*keys, model.key(plain)]
 
     def _store(
         self,

@@ -121,6 +121,16 @@ def test_what_cannot_pass_is_rejected_without_showing_the_key(server, connect, s
     assert (caught.value.status, len(server.requests)) == (status, 1)
 
 
+def test_a_key_that_a_server_repeats_from_a_message_is_not_shown(server, connect):
+    told = "sk-canary-that-a-user-told"
+    server.replies.append(Reply(401, {"error": f"you said: my key is {told}, and the password: open-sesame"}))
+    with pytest.raises(errors.ModelRejected) as caught:
+        connect().complete(ChatRequest("s", f"My key is {told}."))
+    assert told not in str(caught.value)
+    assert "open-sesame" not in str(caught.value)
+    assert "[redacted]" in str(caught.value)
+
+
 def test_no_server_is_unavailable_and_soon_known(connect):
     started = time.monotonic()
     with pytest.raises(errors.ModelUnavailable, match=r"127\.0\.0\.1:9"):
@@ -138,6 +148,14 @@ def test_a_cut_off_reply_is_asked_for_once_more_with_more_room(server, connect):
     server.replies.append(completion('{"summary": "never en', "length"))
     assert connect().complete(STRUCTURED).text == '{"summary": "s"}'
     assert [request.body["max_tokens"] for request in server.requests] == [100, 400]
+
+
+def test_a_fresh_request_has_the_room_at_once_and_is_not_asked_a_second_time(server, connect):
+    server.finish_reason = "length"
+    with pytest.raises(errors.ReplyUnusable) as caught:
+        connect().complete(ChatRequest("s", "u", max_tokens=100, fresh=True))
+    assert [request.body["max_tokens"] for request in server.requests] == [400]
+    assert caught.value.replies == 1
 
 
 def test_a_reply_that_never_ends_is_unusable(server, connect):

@@ -350,7 +350,8 @@ def test_a_reply_that_nobody_can_read_is_tried_again_and_then_dead_and_never_not
     (dead,) = jobs(container)
     assert (dead.state, readers(container)) == (JobState.DEAD, [None])
     assert "replies could not be used" in (dead.error_message or "")
-    assert counters(container, "parse_failures", "extractions_stored") == [2, 0]
+    assert counters(container, "parse_failures", "extractions_stored") == [1, 0]
+    assert len(server.requests) == 3
     assert container.graph_extraction.waiting("default") == 1
 
 

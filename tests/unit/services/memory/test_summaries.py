@@ -192,11 +192,11 @@ def test_garbage_is_asked_for_again_then_dead_with_a_reason_and_nothing_is_store
     container = connected()
     remember(container, 11)
     dead = make_dead(container)
-    assert dead.attempts == 3
+    assert dead.attempts == 2
     assert dead.error_type == "ModelRejected"
     assert "3 replies could not be used" in dead.error_message
     assert "sk-abc" not in dead.error_message
-    assert len(server.requests) == 6
+    assert len(server.requests) == 3
     assert [rows(container, table) for table in ("summaries", "key_facts")] == [0, 0]
 
 
@@ -215,7 +215,7 @@ def test_a_dead_summary_can_be_retried_when_the_model_is_better(connected, serve
 def test_b_22_a_structured_call_that_times_out_is_followed_by_a_plain_one_in_the_rest_of_the_time(
     connected, server, monkeypatch
 ):
-    monkeypatch.setattr("services.memory.summaries._LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("services.language.recorded._LEAST_SECONDS", 0.1)
     server.replies.append(Reply(delay=5))
     server.chat = lambda _request: "They talked about Lisbon and backups."
     container = connected(llm__timeout_secs=2.4, real_time=True)
