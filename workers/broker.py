@@ -8,11 +8,13 @@ as held for ever, so that a worker with as many of those as processes is connect
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from kombu.transport import redis, virtual
+from kombu.utils.scheduling import round_robin_cycle
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +22,19 @@ log = logging.getLogger(__name__)
 _UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
+class QueuesInTurn(round_robin_cycle):  # type: ignore[misc]
+    """The queues in turn, beginning with any of them: workers that live shortly would never come to the last ones."""
+
+    def update(self, it: Iterable[str]) -> None:
+        """Replace the queues."""
+        queues = list(it)
+        random.shuffle(queues)
+        super().update(queues)
+
+
 class _Channel(redis.Channel):
+    queue_order_strategy = f"{__name__}:{QueuesInTurn.__name__}"
+
     def _brpop_read(self, **options: Any) -> bool:
         return self._reading(partial(super()._brpop_read, **options), self.client)
 

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from kombu.utils.scheduling import cycle_by_name
 
 from services import errors
 from services.jobs.models import PURGE_JOBS, JobState, NewJob, Queue
@@ -16,6 +17,7 @@ from tests.builders import claim, enqueue
 from tests.builders import job as job_row
 from workers.app import _Farewell, _Process, create_app
 from workers.bell import SWEEP_TASK
+from workers.broker import RedisTransport
 from workers.job import REGISTRY, job
 
 # Names that are in the brokers of running installations. A new kind is added here, none is ever renamed.
@@ -141,3 +143,15 @@ def test_workers_that_are_too_busy_for_a_request_to_sweep_take_jobs_back_all_the
     assert (found.state, found.lost_leases) == (JobState.PENDING, 1)
     farewell.say()
     busy.container.close()
+
+
+def test_workers_that_live_shortly_come_to_every_queue():
+    """Each began with the first queue, so that nobody came to the last ones where workers were killed all the time."""
+    cycle = cycle_by_name(RedisTransport.Channel.queue_order_strategy)
+    first = set()
+    for _ in range(200):
+        turns = cycle()
+        turns.update([queue.value for queue in Queue])
+        assert sorted(turns.consume(len(Queue))) == sorted(Queue)
+        first.add(turns.consume(1)[0])
+    assert first == set(Queue)
