@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 _UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-class QueuesInTurn(round_robin_cycle):  # type: ignore[misc]
+class QueuesInTurn(round_robin_cycle):
     """The queues in turn, beginning with any of them: workers that live shortly would never come to the last ones."""
 
     def update(self, it: Iterable[str]) -> None:
         """Replace the queues."""
         queues = list(it)
         random.shuffle(queues)
-        super().update(queues)
+        super().update(queues)  # type: ignore[no-untyped-call]
 
 
 class _Channel(redis.Channel):
