@@ -100,8 +100,9 @@ ATTEMPTS = (
     "subprocess.run(['true'])",
     "os.system('true')",
     "os.fork()",
-    "pathlib.Path('inside').write_text('x')",
-    "pathlib.Path('/tmp/outside').write_text('x')",
+    "pathlib.Path('/tmp/zeph-outside').write_text('x')",
+    "os.remove('/tmp/zeph-outside')",
+    "os.kill(os.getppid(), 9)",
 )
 
 
