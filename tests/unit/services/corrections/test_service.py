@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from services import errors
@@ -735,6 +737,13 @@ def test_without_the_setting_nobody_is_asked(build):
     container.language_model = ScriptedModel()
     talk(container, ASKED, SAID, UNSURE)
     assert container.language_model.requests == []
+
+
+def test_what_words_decide_because_the_judge_is_not_heard_says_so_f17(build):
+    container = judged(build, errors.ModelRejected("no"))
+    talk(container, ASKED, SAID, UNSURE)
+    outcomes = rows(container, "SELECT outcome FROM jobs WHERE kind = 'memory.detect_correction' ORDER BY id")
+    assert json.loads(outcomes[-1][0])["partial"] is True
 
 
 def test_a_judge_that_cannot_be_reached_is_asked_again_later(build):
