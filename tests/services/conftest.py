@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.services.harness import Stack
+from tests.services.leaks import SECRETS, leaks
 
 
 @pytest.fixture
@@ -19,10 +20,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Stack]]:
     with ExitStack() as opened:
 
         def make(name: str = "stack", **settings: Any) -> Stack:
-            stacks.append(opened.enter_context(Stack(tmp_path / name, **settings)))
+            stacks.append(opened.enter_context(Stack(tmp_path / name, **SECRETS | settings)))
             return stacks[-1]
 
         yield make
         for stack in stacks:
             # Servers that a test has taken down leave parts unchecked.
             assert stack.container.doctor.examine().findings == ()
+            assert leaks(stack) == []
