@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -51,7 +52,5 @@ def run(name: str, scale: float = 1.0) -> Result:
 
 def what(name: str) -> str:
     """What a load does, in its own words."""
-    import sys
-
     text = sys.modules[LOADS[name].__module__].__doc__ or ""
     return text.splitlines()[0].removeprefix(f"{name}: ")
