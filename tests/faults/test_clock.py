@@ -11,20 +11,24 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from services.adapters.clock import SystemClock
 from services.adapters.in_memory import ManualClock
 from services.bootstrap import Container
 from services.cache.models import CacheRequest
-from services.jobs.models import JobState, Queue
+from services.jobs.models import JobState, NewJob, Queue
 from services.jobs.run import JobRun
-from tests.builders import assert_healthy, work
+from services.ports import Clock
+from tests.builders import assert_healthy, enqueue, job, work
 from tests.faults.harness import SEED, History, amount, difference, sample, state
 from tests.faults.scenarios import BEGINNING, open_store
-from tests.faults.workload import accept, violations
+from tests.faults.workload import accept, effects, violations
+from tests.services.harness import COUNTED, JOBS_APP, PERIOD_SECONDS, SCHEDULED, Stack, wait_until
+from tests.services.jobs_app import EFFECTS
 from workers.job import Runner
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
@@ -41,7 +45,7 @@ SUMMER_TIME_ENDS = 1_761_440_400 - 200
 class Skewed:
     """The clock of one worker: the world's time, and an error."""
 
-    def __init__(self, world: ManualClock) -> None:
+    def __init__(self, world: Clock) -> None:
         self._world = world
         self.error_seconds = 0
 
@@ -192,3 +196,50 @@ def _own_time_zone() -> Iterator[None]:
     """After the variable has been put back."""
     yield
     time.tzset()
+
+
+# ---- Celery ------------------------------------------------------------------------------------------------------
+
+LIBFAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+@pytest.mark.skipif(LIBFAKETIME is None, reason="libfaketime is not installed (Debian package libfaketime)")
+@pytest.mark.parametrize("seconds", sample([7_200, 30 * DAY], commit=1))
+def test_celery_workers_and_beat_whose_clock_jumps_do_every_job_once_f18(
+    seconds: int, start: Callable[..., Stack], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ahead alone: libfaketime 0.9.10 cannot leave the monotonic clock as it is, and that one never goes back."""
+    stack = start()
+    offset = tmp_path / "offset"
+    offset.write_text("+0")
+    clock = Skewed(SystemClock())
+    stack.container.clock = clock
+    container = stack.container
+    with monkeypatch.context() as faked:
+        faked.setenv("LD_PRELOAD", str(LIBFAKETIME))
+        faked.setenv("FAKETIME_TIMESTAMP_FILE", str(offset))
+        faked.setenv("FAKETIME_NO_CACHE", "1")
+        worker = stack.worker(app=JOBS_APP)
+        stack.beat(app=JOBS_APP)
+    half = amount(commit=30, nightly=300)
+    container.sessions().create_acp_session(EFFECTS)
+    ids = enqueue(container, *(NewJob(COUNTED, {"number": number}) for number in range(half)))
+    wait_until(lambda: job(container, ids[half // 2]).state is JobState.DONE, "half of them are done", worker)
+    offset.write_text(f"{seconds:+d}")
+    clock.error_seconds = seconds
+    ids += enqueue(container, *(NewJob(COUNTED, {"number": number}) for number in range(half, 2 * half)))
+
+    def all_done() -> bool:
+        return all(job(container, each).state is JobState.DONE for each in ids)
+
+    wait_until(all_done, "all are done", worker, seconds=90, pause=0.5)
+    assert abs(max(job(container, each).finished_at or 0 for each in ids) - clock.now()) < 600_000_000
+    with container.database.read() as unit:
+        scheduled = unit.jobs.select(kind=SCHEDULED.name)
+    periods = Counter(each.created_at // int(PERIOD_SECONDS * 1_000_000) for each in scheduled)
+    print(
+        f"F18: Celery, {seconds:+d} s: {len(ids)} jobs, each took effect once; {len(periods)} periods, each once"
+    )
+    assert effects(container) == dict.fromkeys(range(2 * half), 1)
+    assert max(periods.values(), default=1) == 1
+    assert worker.alive()
