@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import random
 import time
@@ -55,6 +56,14 @@ BYTES = st.sampled_from(
 )
 
 
+@pytest.fixture(scope="module")
+def _detector_loaded() -> None:
+    """What is loaded when the first text of an unknown encoding comes is no cost of that text."""
+    with contextlib.suppress(errors.DocumentError):
+        parse_text("Le café était fermé. ".encode("latin-1") * 20, source="a", name="a.txt")
+
+
+@pytest.mark.usefixtures("_detector_loaded")
 @fuzz(commit=300, nightly=20_000)
 @given(
     st.binary(max_size=200) | st.lists(BYTES | st.binary(max_size=6), max_size=25).map(b"".join),
