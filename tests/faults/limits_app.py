@@ -32,7 +32,7 @@ GREEDY = JobKind("test.greedy", Queue.GRAPH)
 AWAITING = JobKind("test.awaiting", Queue.MAINTENANCE)
 # The session in which `awaiting` leaves what it did.
 AWAITED = "awaited"
-SOFT_SECONDS, HARD_SECONDS = 5, 10
+SOFT_SECONDS, HARD_SECONDS = 5, 8
 _MORE_BYTES = 64 * 2**20
 
 
