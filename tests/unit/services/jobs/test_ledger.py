@@ -118,7 +118,7 @@ def test_a_lease_that_was_renewed_after_a_first_look_gets_two_more(paused):
 
 
 def test_a_job_that_was_taken_back_keeps_its_place(container):
-    first, second = (enqueue(container, new_job())[0] for _ in range(2))
+    first, _ = (enqueue(container, new_job())[0] for _ in range(2))
     claim(container, first)
     container.clock.advance(31)
     enqueue(container, new_job())
