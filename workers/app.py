@@ -93,7 +93,7 @@ def create_app(settings: Settings) -> Celery:
             "jobs.broker_url is empty: set it (ZEPH_JOBS__BROKER_URL=redis://localhost:6379/0) to run Celery "
             "workers, or use `zeph worker`, which needs no broker"
         )
-    app = Celery("zeph", broker=broker, set_as_current=False)
+    app = Celery("zeph", broker=broker, events="workers.events:WorkerEvents", set_as_current=False)
     app.conf.update(_configuration(settings))
     farewell = _Farewell()
     signals.worker_shutting_down.connect(farewell.say, weak=False)

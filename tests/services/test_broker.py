@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import kombu
 import pytest
 
+from services.settings import load_settings
 from tests.services.harness import RedisServer
+from workers.app import create_app
 from workers.broker import transport_for
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(60)]
@@ -61,6 +64,18 @@ def test_a_job_that_ends_after_redis_went_away_is_no_error(server, listening):
     server.start()
     with server.client() as client:
         assert client.keys() == []
+
+
+def test_a_heartbeat_waits_for_no_redis_that_is_away(server):
+    app = create_app(load_settings(overrides={"jobs.broker_url": server.url}))
+    with app.connection_for_write() as connection:
+        # As that of a worker, which keeps for later what it cannot tell now.
+        dispatcher = app.events.Dispatcher(connection, "worker@test")
+        dispatcher.send("worker-heartbeat", retry=True)
+        server.kill()
+        started = time.monotonic()
+        dispatcher.send("worker-heartbeat", retry=True)
+        assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("settle", ["ack_log_error", "reject_log_error"])
