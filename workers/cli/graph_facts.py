@@ -117,7 +117,7 @@ def _line(source: EdgeSource, place: dict[str, Any], fact: str) -> str:
     said = f': "{evidence}"' if evidence and source.evidence != fact else ""
     if "message" in place:
         who = f"{place['role']} ({place['speaker']})" if place["speaker"] else place["role"]
-        where = f"message {place['message']}, {place['said_at']}, {who}"
+        where = f"message {place['message']}, {iso_time(place['said_at'])}, {who}"
     elif "chunk" in place:
         page = f", page {place['page']}" if place["page"] else ""
         where = f"{place['source']}{page}, chunk {place['chunk']}"
