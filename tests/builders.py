@@ -29,6 +29,18 @@ def new_job(kind: JobKind = EMBED_DOCUMENT, **fields: Any) -> NewJob:
     return NewJob(kind, **fields)
 
 
+def pdf_of(*objects: bytes) -> bytes:
+    """A PDF made of the bodies of its objects, numbered from 1; the first is the catalogue."""
+    out, offsets = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    size = len(objects) + 1
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(out))
+    return out + b"xref\n0 %d\n0000000000 65535 f \n" % size + table + trailer
+
+
 def enqueue(container: Container, *jobs: NewJob) -> list[int]:
     """Accept jobs in one unit."""
     with container.database.write() as unit:

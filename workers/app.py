@@ -7,7 +7,6 @@ due in the queue, for a short while. Lost, doubled and reordered messages change
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import select
 import threading
@@ -28,10 +27,8 @@ from services.jobs.models import Queue
 from services.settings import Settings, load_settings
 from workers.bell import SWEEP_TASK, CeleryPublisher
 from workers.broker import transport_for
-from workers.job import REGISTRY, JobSpec, Runner
+from workers.job import REGISTRY, JobSpec, Runner, sweep
 from workers.schedule import beat_schedule
-
-log = logging.getLogger(__name__)
 
 _VISIBILITY_SECONDS = 1_800
 
@@ -77,11 +74,7 @@ class _Process:
         """Sweep before working on: where everybody is busy, a request to sweep waits behind bells until it expires."""
         if time.monotonic() < self._next_sweep:
             return
-        try:
-            self.container.scheduler.tick()
-            self.container.ledger.sweep(linger=False)
-        except errors.TransientError as error:
-            log.warning("sweep_failed reason=%s", error)
+        sweep(self.container, linger=False)
         self._next_sweep = time.monotonic() + self._pause
 
 

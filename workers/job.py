@@ -159,6 +159,15 @@ class Runner:
                 log.warning("heartbeat_failed reason=%s", error)
 
 
+def sweep(container: Container, *, linger: bool = True) -> None:
+    """Start what is scheduled and take back what was left behind; a database that is busy is left to the next sweep."""
+    try:
+        container.scheduler.tick()
+        container.ledger.sweep(linger=linger)
+    except errors.TransientError as error:
+        log.warning("sweep_failed reason=%s", error)
+
+
 def _in_words(error: Exception) -> Exception:
     """The error; Celery's word for a time limit that was reached as one that people can read."""
     # By name, because the embedded worker loads no Celery.

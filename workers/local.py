@@ -15,7 +15,7 @@ import workers.tasks  # noqa: F401 - declares the handlers
 from services import errors
 from services.bootstrap import Container
 from services.jobs.models import LIVE_STATES, Job, JobState, Queue
-from workers.job import Runner
+from workers.job import Runner, sweep
 
 log = logging.getLogger(__name__)
 
@@ -92,11 +92,7 @@ class LocalWorker:
     def _sweep(self) -> None:
         pause = self._container.settings.jobs.sweep_interval_secs
         while not self._stopping.is_set():
-            try:
-                self._container.scheduler.tick()
-                self._container.ledger.sweep()
-            except errors.TransientError as error:
-                log.warning("sweep_failed reason=%s", error)
+            sweep(self._container)
             self._stopping.wait(pause)
 
 

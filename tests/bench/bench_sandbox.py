@@ -22,6 +22,7 @@ from pathlib import Path
 
 from services import errors
 from services.adapters.parsing.sandbox import ParserLimits, SandboxedParser
+from tests.builders import pdf_of
 
 SHORT_SECONDS = 5
 DOCUMENTS = 60
@@ -34,20 +35,12 @@ def pdf(pages: int, content: bytes = b"BT /F1 12 Tf 72 720 Td (Some words about 
     packed = zlib.compress(content, 9)
     kids = b" ".join(b"%d 0 R" % (number + 4) for number in range(pages))
     page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 3 0 R >>"
-    objects = [
+    return pdf_of(
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Count %d /Kids [%s] >>" % (pages, kids),
         b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(packed), packed),
         *[page] * pages,
-    ]
-    out, places = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(out))
-        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    size = len(objects) + 1
-    end = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(out))
-    return out + b"xref\n0 %d\n0000000000 65535 f \n" % size + table + end
+    )
 
 
 def docx(paragraphs: int = 20) -> bytes:

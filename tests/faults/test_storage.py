@@ -25,6 +25,7 @@ from services.bootstrap import Container
 from services.jobs.models import Job, JobState, NewJob
 from services.memory.models import NewMessage, Role
 from tests.builders import assert_healthy, enqueue, job, rows, work
+from tests.faults.campaign import quantile
 from tests.faults.harness import PROFILE, SEED, amount
 from tests.faults.scenarios import open_store
 from tests.services.harness import JOBS_APP, PATIENT, SCHEDULED, Stack, wait_until
@@ -100,10 +101,6 @@ def read_for(container: Container, seconds: float) -> list[float]:
     return took
 
 
-def percentile(values: list[float], part: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
-
-
 def test_a_write_lock_held_for_as_long_as_a_lease_costs_time_alone_f11(start: Callable[..., Stack]) -> None:
     lease = amount(commit=6, nightly=30)
     stack = start(
@@ -138,7 +135,7 @@ def test_a_write_lock_held_for_as_long_as_a_lease_costs_time_alone_f11(start: Ca
     accepted = writers[0].accepted | writers[1].accepted
     refused = [error for writer in writers for error in writer.refused]
     stored = dict(rows(container, "SELECT id, content FROM messages WHERE content LIKE '% said %'"))
-    p99 = percentile(took, 0.99)
+    p99 = quantile(took, 0.99)
     stolen = [(found.kind, found.id) for found in _jobs(container) if found.lost_leases]
     print(
         f"F11: {len(accepted)} accepted, {len(refused)} refused, {len(accepted.keys() - stored.keys())} lost, "

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from services.adapters.parsing.sandbox import SandboxedParser
+from tests.builders import pdf_of
 
 PdfMaker = Callable[..., bytes]
 
@@ -36,18 +37,7 @@ def pdf() -> PdfMaker:
 @pytest.fixture
 def raw_pdf() -> Callable[..., bytes]:
     """Make a PDF from the bodies of its objects, numbered from 1; the first is the catalogue."""
-
-    def make(*objects: bytes) -> bytes:
-        out, offsets = b"%PDF-1.4\n", []
-        for number, body in enumerate(objects, 1):
-            offsets.append(len(out))
-            out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-        table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-        size = len(objects) + 1
-        trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(out))
-        return out + b"xref\n0 %d\n0000000000 65535 f \n" % size + table + trailer
-
-    return make
+    return pdf_of
 
 
 @pytest.fixture
