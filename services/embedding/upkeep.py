@@ -13,7 +13,7 @@ from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import Collection, CollectionDatabase, CollectionState, EmbeddedRows
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE
-from services.jobs.models import RECONCILE, REEMBED, NewJob
+from services.jobs.models import RECONCILE, REEMBED, NewJob, scheduled
 from services.jobs.run import JobRun
 
 _PER_STEP = 1_000
@@ -162,6 +162,9 @@ class VectorUpkeep:
             self._spaces.store.delete(physical, drift.namespace, page)
         with self._database.write() as unit:
             owner.rows(unit).unmark_embedded(physical, drift.lost)
+            if drift.lost:
+                # Whoever was long stopped unmarks what others have mended since, and asks for no jobs any more.
+                unit.jobs.enqueue([scheduled(RECONCILE)])
 
     def unqueued(self) -> Iterator[tuple[str, NewJob, bool]]:
         """(collection, job, whether it would succeed) of what lacks vectors and has no job that makes them."""

@@ -79,6 +79,11 @@ class NewJob:
     run_after: int | None = None
 
 
+def scheduled(kind: JobKind) -> NewJob:
+    """The job of a kind that the schedule starts too: of these, one is live at a time."""
+    return NewJob(kind, dedupe_key="scheduled")
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One row of the ledger. Times are microseconds; `lease_token` is set while it runs."""

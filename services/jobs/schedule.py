@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.jobs.models import JobKind, NewJob
+from services.jobs.models import JobKind, scheduled
 from services.jobs.store import JobDatabase
 from services.ports import Clock
 
@@ -53,6 +53,6 @@ class Scheduler:
                 for entry, period in news.items()
                 if unit.jobs.begin_period(entry.kind.name, period, latest=entry.latest(now))
             ]
-            unit.jobs.renew([NewJob(kind, dedupe_key="scheduled") for kind in mine])
+            unit.jobs.renew([scheduled(kind) for kind in mine])
         self._begun |= news
         return [kind.name for kind in mine]

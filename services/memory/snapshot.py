@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from services import errors
 from services.ids import ConversationId, MessageId
-from services.jobs.models import RECONCILE, NewJob
+from services.jobs.models import RECONCILE, scheduled
 from services.jobs.store import JobRows
 from services.memory.models import NewMessage, Origin, Role
 from services.memory.sessions import AcpEvent, AcpSessionInfo, SessionRows
@@ -351,7 +351,7 @@ class _Import:
         self._unit.jobs.enqueue(block_jobs(self._namespace, sorted(self._bare - self.vectors.keys())))
         if self._report.summaries or self._report.corrections or self._report.entities:
             # It finds whatever else is to have vectors.
-            self._unit.jobs.enqueue([NewJob(RECONCILE, dedupe_key="scheduled")])
+            self._unit.jobs.enqueue([scheduled(RECONCILE)])
         return self._report
 
     def _conversation(self, head: Record, members: Sequence[tuple[str, Record]]) -> None:

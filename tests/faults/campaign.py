@@ -60,7 +60,7 @@ class ForkedWorker(Process):
     def wait(self, seconds: float) -> int:
         self._forked.join(seconds)
         if self._forked.exitcode is None:
-            raise TimeoutError(f"process {self.pid} runs after {seconds:g} s")
+            raise TimeoutError(f"process {self.pid} runs after {seconds:g} s\n{self.output}")
         return self._forked.exitcode
 
     def kill(self) -> None:

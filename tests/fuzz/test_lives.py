@@ -25,7 +25,7 @@ from services.adapters import sqlite
 from services.adapters.in_memory import FixedEntropy, ManualClock
 from services.adapters.sqlite import Sqlite
 from services.bootstrap import Container
-from services.jobs.models import EVICT_MESSAGES, RECONCILE, JobState, NewJob, Queue
+from services.jobs.models import EVICT_MESSAGES, RECONCILE, JobState, Queue, scheduled
 from services.settings import load_settings
 from tests.builders import PlainParser, enqueue, rows, submit
 from tests.faults.harness import state
@@ -239,7 +239,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from([EVICT_MESSAGES, RECONCILE]))
     def schedule(self, kind: Any) -> None:
-        enqueue(self.container, NewJob(kind, dedupe_key="scheduled"))
+        enqueue(self.container, scheduled(kind))
 
     @rule(statement=st.integers(1, 40))
     def crash(self, statement: int) -> None:

@@ -197,6 +197,19 @@ def test_a_vector_that_got_lost_is_made_again(container):
     assert reconcile(container) == {"missing": 0, "orphans": 0}
 
 
+def test_rows_unmarked_by_a_worker_that_was_stopped_before_others_mended_them_get_their_vectors(container):
+    store(container, "alpha", "beta")
+    physical = active(container).physical
+    point = container.vectors.scroll(physical, "default")[0][0]
+    container.vectors.delete(physical, "default", [point])
+    (stale,) = container.upkeep.drift()
+    reconcile(container)
+    container.upkeep.mend(stale)
+    work(container)
+    assert list(container.upkeep.unqueued()) == []
+    assert container.vectors.count(physical) == 2
+
+
 def test_a_vector_without_a_row_is_removed(container):
     store(container, "alpha", "beta")
     physical = active(container).physical
