@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import billiard.pool
 from celery import Celery, signals
 from celery.exceptions import InvalidTaskError
 from celery.worker.strategy import default as default_strategy
@@ -31,6 +32,8 @@ from workers.job import REGISTRY, JobSpec, Runner, sweep
 from workers.schedule import beat_schedule
 
 _VISIBILITY_SECONDS = 1_800
+# How often, ten times a second, a child that is to end looks whether its worker has heard of its last message.
+_LOOKS_BEFORE_LEAVING = 10
 
 
 class _Farewell:
@@ -90,6 +93,7 @@ def create_app(settings: Settings) -> Celery:
     app.conf.update(_configuration(settings))
     farewell = _Farewell()
     signals.worker_shutting_down.connect(farewell.say, weak=False)
+    signals.worker_process_init.connect(_leave_soon, weak=False)
     process = _lazily(lambda: _Process(app, settings, farewell))
     for spec in REGISTRY.values():
         _declare(app, spec, process, settings)
@@ -187,6 +191,15 @@ def _configuration(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _leave_soon(**_: object) -> None:
+    """Let a child process end soon after its worker, also where that has stopped listening.
+
+    A worker that is asked to stop forgets what it has just handed to a child and hears no more of it; the child would wait
+    for half a minute to be heard, which is longer than supervisors wait. No job depends on it.
+    """
+    billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = _LOOKS_BEFORE_LEAVING
+
+
 def _lazily(make: Any) -> Any:
     """A function that makes its value at the first call of each process."""
     held: dict[int, _Process] = {}
@@ -204,8 +217,11 @@ def _lazily(make: Any) -> Any:
 
 def _keep_sweeping(app: Celery, settings: Settings) -> None:
     """Let every worker ask for sweeps, so that nothing waits for ever where nobody runs beat."""
+    stop = threading.Event()
+    # Not when it is ready: a signal that comes meanwhile would wait for ever for Celery's lock on its receivers.
+    signals.worker_shutting_down.connect(lambda **_: stop.set(), weak=False)
 
-    def ask(stop: threading.Event) -> None:
+    def ask() -> None:
         pause = settings.jobs.sweep_interval_secs
         publisher = CeleryPublisher(app, window=settings.jobs.dispatch_window)
         # At once, too: workers that are killed all the time may never live as long as the pause.
@@ -215,9 +231,7 @@ def _keep_sweeping(app: Celery, settings: Settings) -> None:
 
     @signals.worker_ready.connect(weak=False)
     def start(**_: object) -> None:
-        stop = threading.Event()
-        threading.Thread(target=ask, args=(stop,), name="zeph-sweep-request", daemon=True).start()
-        signals.worker_shutting_down.connect(lambda **_: stop.set(), weak=False)
+        threading.Thread(target=ask, name="zeph-sweep-request", daemon=True).start()
 
 
 def __getattr__(name: str) -> Celery:

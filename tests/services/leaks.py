@@ -84,4 +84,7 @@ def _values(client: redis.Redis, key: bytes) -> list[bytes]:
         return list(client.smembers(key))
     if kind == b"zset":
         return list(client.zrange(key, 0, -1))
-    return [client.get(key) or b""]
+    if kind == b"string":
+        return [client.get(key) or b""]
+    # Gone since it was listed: a list that a worker has emptied.
+    return []

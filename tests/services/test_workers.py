@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pickle
 import signal
 import time
@@ -89,6 +90,28 @@ def test_a_job_that_kills_its_worker_three_times_is_dead_and_the_good_ones_are_d
     assert (dead.state, dead.error_type, dead.lost_leases) == (JobState.DEAD, "worker_lost", 3)
     assert {job.lost_leases for job in jobs_of(container, good)} == {0}
     assert worker.alive()
+
+
+def test_a_worker_ends_soon_when_it_is_asked_to_right_after_it_handed_on_a_job(start):
+    stack = start()
+    container = stack.container
+    worker = stack.worker(["graph"], app=JOBS_APP, concurrency=1)
+    first = enqueue(container, NewJob(NOOP))
+    wait_until(lambda: all_in(container, first, JobState.DONE), "its child works", worker)
+    (child,) = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
+    # So that the worker cannot have heard of the job yet.
+    os.kill(int(child), signal.SIGSTOP)
+    ids = enqueue(container, NewJob(NOOP))
+    wait_until(lambda: worker.output.count("received") == 2, "the job is handed on", worker)
+    time.sleep(0.5)
+    worker.signal(signal.SIGTERM)
+    wait_until(lambda: "Warm shutdown" in worker.output, "it is about to end", worker)
+    time.sleep(0.5)
+    os.kill(int(child), signal.SIGCONT)
+    assert worker.wait(20) == 0
+    heir = stack.worker(["graph"], app=JOBS_APP)
+    wait_until(lambda: all_in(container, ids, JobState.DONE), "the job is done", heir)
+    assert [(job.attempts, job.lost_leases) for job in jobs_of(container, ids)] == [(1, 0)]
 
 
 def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
