@@ -66,7 +66,9 @@ def main(messages: int = 100_000, queries: int = 100, words: int = 4) -> None:
             return container.recall.recall(query, namespace="default", limit=LIMIT, mode="hybrid")
 
         calls = {"bare full text": full_text, "bare vector product": product, "recall": recall}
-        times = measured(calls, [text(words) for _ in range(queries)])
+        asked = [text(words) for _ in range(queries)]
+        times = measured(calls, asked)
+        times |= measured({"recall without pauses": recall}, asked, pause=0)
 
     print(f"{queries} queries of {words} words: p50 / p95 / p99 in ms")
     for name, taken in times.items():
@@ -125,14 +127,16 @@ def store(container: Container, first: int, texts: Sequence[str], vectors: Vecto
         unit.messages.mark_embedded(physical, [(message_id, 1) for message_id in ids])
 
 
-def measured(calls: dict[str, Callable[[str], object]], queries: Sequence[str]) -> dict[str, list[float]]:
+def measured(
+    calls: dict[str, Callable[[str], object]], queries: Sequence[str], *, pause: float = _PAUSE
+) -> dict[str, list[float]]:
     """Milliseconds of each call for each query; in turns, so that whatever else runs disturbs all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call(queries[0])
     for query in queries:
         for name, call in calls.items():
-            time.sleep(_PAUSE)
+            time.sleep(pause)
             started = time.perf_counter()
             call(query)
             times[name].append(1_000 * (time.perf_counter() - started))
