@@ -95,11 +95,6 @@ class SqlMessageRows(MarkedRows):
         """See MessageRows."""
         return next(iter(self._conversations(c.c.namespace == namespace, c.c.key == key)), None)
 
-    def latest_conversation(self, namespace: str) -> Conversation | None:
-        """See MessageRows."""
-        newest = sa.select(sa.func.max(c.c.id)).where(c.c.namespace == namespace).scalar_subquery()
-        return next(iter(self._conversations(c.c.namespace == namespace, c.c.id == newest)), None)
-
     def conversations(self, namespace: str, *, after: int = 0, limit: int = 1_000) -> list[Conversation]:
         """See MessageRows."""
         return self._conversations(c.c.namespace == namespace, c.c.id > after, limit=limit)

@@ -67,9 +67,6 @@ class MessageRows(EmbeddedRows, Protocol):
     def find_conversation(self, namespace: str, key: str) -> Conversation | None:
         """The conversation of that key, or None."""
 
-    def latest_conversation(self, namespace: str) -> Conversation | None:
-        """The newest one, or None."""
-
     def conversations(self, namespace: str, *, after: int = 0, limit: int = 1_000) -> list[Conversation]:
         """A page in order of id."""
 

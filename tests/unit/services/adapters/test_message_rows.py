@@ -38,12 +38,12 @@ def contents(found):
 
 
 def test_the_first_conversation_is_number_one_and_the_latest_is_the_newest(messages):
-    assert messages.latest_conversation("default") is None
+    assert messages.resolve("default", None) is None
     assert messages.resolve("default", None) is None
     first, second = (messages.create_conversation("default") for _ in range(2))
     assert (first, second) == (1, 2)
-    assert messages.latest_conversation("default").id == messages.resolve("default", None) == 2
-    assert messages.latest_conversation("alice") is None
+    assert messages.resolve("default", None) == 2
+    assert messages.resolve("alice", None) is None
 
 
 def test_a_key_names_one_conversation_of_its_namespace(messages):
