@@ -27,9 +27,11 @@ ENDINGS = {
 }
 POISONS = (POISON, GREEDY, LOOPING, DEADLOCKED)
 LEASES = 3
+# Nightly with the defaults of the product; a commit's run cannot wait for them.
 SETTINGS = {
-    "jobs__lease_secs": 1.5,
-    "jobs__heartbeat_secs": 0.4,
+    "jobs__lease_secs": amount(commit=1.5, nightly=30),
+    "jobs__heartbeat_secs": amount(commit=0.4, nightly=10),
+    "jobs__sweep_interval_secs": amount(commit=0.5, nightly=10),
     "jobs__max_attempts": LEASES,
     "jobs__max_lost_leases": LEASES,
     "jobs__slice_secs": 0.5,

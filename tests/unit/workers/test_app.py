@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import subprocess
 import sys
 import time
 
 import pytest
+from celery import signals
 from kombu.utils.scheduling import cycle_by_name
 
 from services import errors
@@ -155,3 +157,16 @@ def test_workers_that_live_shortly_come_to_every_queue():
         assert sorted(turns.consume(len(Queue))) == sorted(Queue)
         first.add(turns.consume(1)[0])
     assert first == set(Queue)
+
+
+def test_a_worker_that_replaces_a_child_does_not_stand_still_to_collect_garbage(app):
+    try:
+        signals.worker_before_create_process.send(sender=app)
+        settled = gc.get_freeze_count()
+        assert settled > 100_000
+        assert "services.adapters.database" in sys.modules
+        # What comes later may become garbage.
+        signals.worker_before_create_process.send(sender=app)
+        assert gc.get_freeze_count() <= settled
+    finally:
+        gc.unfreeze()
