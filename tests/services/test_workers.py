@@ -93,7 +93,10 @@ def test_a_job_that_kills_its_worker_three_times_is_dead_and_the_good_ones_are_d
 
 
 def test_the_children_of_a_worker_yield_the_processor_to_it_and_to_agents(start):
-    worker = start(jobs__niceness=7).worker(["graph"], app=JOBS_APP)
+    stack = start(jobs__niceness=7)
+    ids = enqueue(stack.container, NewJob(NOOP))
+    worker = stack.worker(["graph"], app=JOBS_APP)
+    wait_until(lambda: all_in(stack.container, ids, JobState.DONE), "the job is done", worker)
     children = [
         int(pid) for pid in Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
     ]
@@ -111,7 +114,12 @@ def test_a_worker_ends_soon_when_it_is_asked_to_right_after_it_handed_on_a_job(s
     container = stack.container
     worker = stack.worker(["graph"], app=JOBS_APP, concurrency=1)
     first = enqueue(container, NewJob(NOOP))
-    wait_until(lambda: all_in(container, first, JobState.DONE), "its child works", worker)
+
+    def acknowledged() -> bool:
+        with stack.redis.client() as client:
+            return all_in(container, first, JobState.DONE) and client.hlen("unacked") == 0
+
+    wait_until(acknowledged, "its child works", worker)
     (child,) = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
     # So that the worker cannot have heard of the job yet.
     os.kill(int(child), signal.SIGSTOP)
