@@ -576,6 +576,11 @@ class JobSettings(Section):
         default=10, ge=0, le=19, description="How far workers yield the processor to agents; 0: not."
     )
 
+    @property
+    def own_sweep_interval_secs(self) -> float:
+        """Seconds between two sweeps of one process: few beside a lease, so that what a lost worker did goes on soon."""
+        return min(self.sweep_interval_secs, self.lease_secs / 10)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = [

@@ -71,7 +71,7 @@ class _Process:
             settings, publisher=CeleryPublisher(app, window=settings.jobs.dispatch_window)
         )
         self.runner = Runner(self.container)
-        self._pause = min(settings.jobs.sweep_interval_secs, settings.jobs.lease_secs / 10)
+        self._pause = settings.jobs.own_sweep_interval_secs
         self._next_sweep = 0.0
         farewell.await_in_thread(self.runner.stop)
         atexit.register(self.container.close)

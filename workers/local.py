@@ -90,7 +90,7 @@ class LocalWorker:
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _sweep(self) -> None:
-        pause = self._container.settings.jobs.sweep_interval_secs
+        pause = self._container.settings.jobs.own_sweep_interval_secs
         while not self._stopping.is_set():
             sweep(self._container)
             self._stopping.wait(pause)

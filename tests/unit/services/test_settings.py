@@ -408,3 +408,8 @@ def test_importing_the_settings_reads_nothing_and_loads_nothing_heavy():
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_process_sweeps_several_times_within_a_lease_that_may_have_run_out():
+    assert load_settings(None, {}).jobs.own_sweep_interval_secs == 3
+    assert load_settings(None, {"jobs.sweep_interval_secs": 1}).jobs.own_sweep_interval_secs == 1
