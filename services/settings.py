@@ -572,9 +572,6 @@ class JobSettings(Section):
     slice_secs: float = Field(
         default=5.0, gt=0, le=300, description="Longest stretch of work between two saves."
     )
-    niceness: int = Field(
-        default=10, ge=0, le=19, description="How far workers yield the processor to agents; 0: not."
-    )
 
     @property
     def own_sweep_interval_secs(self) -> float:

@@ -96,7 +96,7 @@ def create_app(settings: Settings) -> Celery:
     app.conf.update(_configuration(settings))
     farewell = _Farewell()
     signals.worker_shutting_down.connect(farewell.say, weak=False)
-    signals.worker_process_init.connect(lambda **_: _begin_child(settings), weak=False)
+    signals.worker_process_init.connect(_leave_soon, weak=False)
     signals.worker_before_create_process.connect(lambda **_: _prepare_to_fork(), weak=False)
     process = _lazily(lambda: _Process(app, settings, farewell))
     for spec in REGISTRY.values():
@@ -206,13 +206,12 @@ def _prepare_to_fork() -> None:
     gc.freeze()
 
 
-def _begin_child(settings: Settings) -> None:
-    """Let a child process yield to agents and to its worker, and end soon after that has stopped listening.
+def _leave_soon(**_: object) -> None:
+    """Let a child process end soon after its worker, also where that has stopped listening.
 
     A worker that is asked to stop forgets what it has just handed to a child and hears no more of it; the child would wait
     for half a minute to be heard, which is longer than supervisors wait. No job depends on it.
     """
-    os.nice(settings.jobs.niceness)
     billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = _LOOKS_BEFORE_LEAVING
 
 

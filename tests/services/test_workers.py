@@ -92,23 +92,6 @@ def test_a_job_that_kills_its_worker_three_times_is_dead_and_the_good_ones_are_d
     assert worker.alive()
 
 
-def test_the_children_of_a_worker_yield_the_processor_to_it_and_to_agents(start):
-    stack = start(jobs__niceness=7)
-    ids = enqueue(stack.container, NewJob(NOOP))
-    worker = stack.worker(["graph"], app=JOBS_APP)
-    wait_until(lambda: all_in(stack.container, ids, JobState.DONE), "the job is done", worker)
-    children = [
-        int(pid) for pid in Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
-    ]
-
-    def niceness(pid: int) -> int:
-        return os.getpriority(os.PRIO_PROCESS, pid)
-
-    expected = min(19, niceness(worker.pid) + 7)
-    wait_until(lambda: {niceness(child) for child in children} == {expected}, "both have begun", worker)
-    assert (len(children), niceness(worker.pid)) == (2, niceness(0))
-
-
 def test_a_worker_ends_soon_when_it_is_asked_to_right_after_it_handed_on_a_job(start):
     stack = start()
     container = stack.container

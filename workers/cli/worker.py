@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from types import FrameType
@@ -34,8 +33,6 @@ def worker(
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
     with open_container(context) as container:
-        # Before any thread is there, so that all of them have it.
-        os.nice(container.settings.jobs.niceness)
         queues = queue or list(Queue)
         with LocalWorker(container, concurrency=concurrency, queues=queues) as local:
             say(f"working on {', '.join(queues)} with {concurrency} threads; Ctrl-C stops")

@@ -45,8 +45,6 @@ def data_dir(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ZEPH_DATA_DIR", str(folder))
     monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "fake")
     monkeypatch.setenv("ZEPH_JOBS__MIN_FREE_DISK_BYTES", "0")
-    # Of the process that runs the tests too, when `zeph worker` runs in it.
-    monkeypatch.setenv("ZEPH_JOBS__NICENESS", "0")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setitem(sqlite._MODE_PRAGMAS, "durable", ("PRAGMA synchronous = OFF",))
     return folder

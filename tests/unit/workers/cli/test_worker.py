@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -32,20 +31,6 @@ def test_a_worker_keeps_to_its_queues(zeph, opened):
     embed, reconcile = enqueue(opened, new_job(payload={"document_id": 1}), new_job(RECONCILE))
     assert zeph("worker", "--until-idle", "--queue", "maintenance").code == 0
     assert (job(opened, embed).state, job(opened, reconcile).state) == ("pending", "done")
-
-
-def test_all_threads_of_a_worker_yield_the_processor_to_agents(data_dir, monkeypatch):
-    monkeypatch.setenv("ZEPH_JOBS__NICENESS", "7")
-    with subprocess.Popen(
-        [PROGRAM, "worker"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert "Ctrl-C stops" in process.stdout.readline()
-        threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
-        assert len(threads) > 2
-        expected = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 7)
-        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {expected}
-        process.terminate()
-        process.communicate(timeout=20)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
