@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import importlib
 import os
 import select
 import threading
@@ -202,7 +201,8 @@ def _prepare_to_fork() -> None:
     Celery collects garbage before each fork: a tenth of a second in which the worker hears nothing, whenever a child is
     replaced. And a new child took three times that to load what it needs.
     """
-    importlib.import_module("services.adapters.database")
+    import services.adapters.database  # noqa: F401 - for the children
+
     gc.freeze()
 
 
@@ -246,6 +246,8 @@ def _keep_sweeping(app: Celery, settings: Settings) -> None:
 
     @signals.worker_ready.connect(weak=False)
     def start(**_: object) -> None:
+        # Of a worker before this one in the same process.
+        stop.clear()
         threading.Thread(target=ask, name="zeph-sweep-request", daemon=True).start()
 
 

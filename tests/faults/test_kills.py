@@ -110,19 +110,13 @@ def test_whoever_rings_may_be_killed_before_between_and_after_the_bells_f5(
         wait_until(done, "all are done once another relay sweeps", worker, pause=0.1)
         waits.append(time.monotonic() - began)
         # A bell too many would have the next round's jobs done before anybody rings.
-        wait_until(lambda: silent(stack), "every bell is answered", worker)
+        wait_until(lambda: stack.redis.silent(COUNTED.queue), "every bell is answered", worker)
     print(
         f"F5 {who} killed {len(points)} times at {2 * bells} points: {len(points) * bells} jobs done once, "
         f"p95 {quantile(waits, 0.95):.1f} s later, max {max(waits):.1f} s (lease 1.5 s), seed {SEED}"
     )
     assert effects(container) == Counter(range(len(points) * bells))
     assert_healthy(container)
-
-
-def silent(stack: Stack) -> bool:
-    """Whether no bell of counted jobs waits or is being answered."""
-    with closing(stack.redis.client()) as redis:
-        return redis.llen(COUNTED.queue) == 0 and redis.hlen("unacked") == 0
 
 
 def struck(

@@ -251,6 +251,11 @@ class SmallDisk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def remove_store(self) -> None:
+        """Make room for another one."""
+        for file in self.folder.glob("zeph.db*"):
+            file.unlink()
+
     @contextmanager
     def full(self, left: int) -> Iterator[None]:
         """No more than so many bytes are free, to the next page."""
@@ -319,8 +324,7 @@ def test_a_disk_that_is_full_when_work_is_accepted_or_finished_loses_nothing_f13
     unfinished = 0
     for left in _amounts_left(400_000):
         # Another store each time: the room in which one may grow would be used up.
-        for file in disk.folder.glob("zeph.db*"):
-            file.unlink()
+        disk.remove_store()
         shutil.copy(migrated, disk.folder / "zeph.db")
         with open_store(disk.folder, real_entropy=True) as container:
             accepted = _one(container)
@@ -340,6 +344,8 @@ def test_a_disk_that_is_full_when_work_is_accepted_or_finished_loses_nothing_f13
             work(container)
             assert not rows(container, "SELECT id FROM jobs WHERE state <> 'done'"), SEED
             assert _stored(container) == accepted
+            container.memory.forget(everything=True)
+            work(container)
             assert_healthy(container)
     print(
         f"F13: accepting and finishing, {sum(said.values())} times without room, {unfinished} in jobs: {said}"
@@ -382,8 +388,7 @@ def test_a_disk_that_is_full_when_the_log_is_moved_into_the_database_loses_nothi
 def test_a_disk_that_is_full_when_the_schema_is_made_leaves_the_one_before_f13(disk: SmallDisk) -> None:
     said: Counter[str] = Counter()
     for left in _amounts_left(300_000):
-        for file in disk.folder.glob("zeph.db*"):
-            file.unlink()
+        disk.remove_store()
         failed: errors.TransientError | None = None
         with disk.full(left):
             try:

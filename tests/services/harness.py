@@ -133,6 +133,11 @@ class RedisServer:
         with contextlib.closing(self.client()) as client:
             client.flushall()
 
+    def silent(self, queue: str) -> bool:
+        """Whether no message waits in this queue, nor is one of any queue in a worker's hands."""
+        with contextlib.closing(self.client()) as client:
+            return client.llen(queue) == 0 and client.hlen("unacked") == 0
+
     def _answers(self) -> bool:
         with contextlib.closing(self.client()) as client, contextlib.suppress(redis.ConnectionError):
             return bool(client.ping())

@@ -97,12 +97,8 @@ def test_a_worker_ends_soon_when_it_is_asked_to_right_after_it_handed_on_a_job(s
     container = stack.container
     worker = stack.worker(["graph"], app=JOBS_APP, concurrency=1)
     first = enqueue(container, NewJob(NOOP))
-
-    def acknowledged() -> bool:
-        with stack.redis.client() as client:
-            return all_in(container, first, JobState.DONE) and client.hlen("unacked") == 0
-
-    wait_until(acknowledged, "its child works", worker)
+    wait_until(lambda: all_in(container, first, JobState.DONE), "its child works", worker)
+    wait_until(lambda: stack.redis.silent("graph"), "the worker has heard of it", worker)
     (child,) = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
     # So that the worker cannot have heard of the job yet.
     os.kill(int(child), signal.SIGSTOP)
@@ -184,12 +180,7 @@ def test_rubbish_in_the_broker_is_refused_and_the_next_real_job_is_done(start, t
     push(stack, "graph", b"x" * amount(commit=10**6, nightly=50 * 10**6), task="no.such.task")
     ids = enqueue(container, NewJob(NOOP))
     wait_until(lambda: all_in(container, ids, JobState.DONE), "the real job is done", worker)
-
-    def emptied() -> bool:
-        with stack.redis.client() as client:
-            return client.llen("graph") == 0 and client.hlen("unacked") == 0
-
-    wait_until(emptied, "every message is taken and settled", worker)
+    wait_until(lambda: stack.redis.silent("graph"), "every message is taken and settled", worker)
     assert worker.alive()
     counted = worker.output.count("message_unreadable")
     print(f"F28: {18 * batches + 1} messages in the queue, {counted} entries counted as unreadable")

@@ -39,7 +39,6 @@ def contents(found):
 
 def test_the_first_conversation_is_number_one_and_the_latest_is_the_newest(messages):
     assert messages.resolve("default", None) is None
-    assert messages.resolve("default", None) is None
     first, second = (messages.create_conversation("default") for _ in range(2))
     assert (first, second) == (1, 2)
     assert messages.resolve("default", None) == 2
