@@ -101,11 +101,9 @@ def create_app(settings: Settings) -> Celery:
     for spec in REGISTRY.values():
         _declare(app, spec, process, settings)
 
-    @app.task(name=SWEEP_TASK, ignore_result=True, acks_late=True)
-    def sweep() -> None:
-        container = process().container
-        container.scheduler.tick()
-        container.ledger.sweep()
+    @app.task(name=SWEEP_TASK, shared=False, ignore_result=True, acks_late=True)
+    def swept() -> None:
+        sweep(process().container)
 
     _keep_sweeping(app, settings)
     return app
@@ -117,6 +115,8 @@ def _declare(app: Celery, spec: JobSpec, process: Any, settings: Settings) -> No
 
     @app.task(
         name=spec.kind.name,
+        # Of this application alone: another one in the same process declares its own.
+        shared=False,
         ignore_result=True,
         acks_late=True,
         reject_on_worker_lost=True,

@@ -69,6 +69,12 @@ def test_the_task_names_are_the_known_ones(tasks):
     assert set(tasks) == TASKS
 
 
+def test_two_applications_in_one_process_do_not_share_their_tasks(settings):
+    first, second = create_app(settings), create_app(settings)
+    for name in TASKS:
+        assert first.tasks[name].run is not second.tasks[name].run, name
+
+
 def test_every_task_but_the_sweep_takes_a_job_id_and_nothing_else(tasks):
     for name, task in tasks.items():
         wanted = [] if name == SWEEP_TASK else ["job_id"]
