@@ -1,6 +1,6 @@
 """How long `remember` keeps an agent waiting while two workers embed, beside a bare insert of the same rows.
 
-Usage: python tests/bench/bench_memory.py [--messages 500] [--backlog 2000] [--provider local]
+Usage: python tests/bench/bench_memory.py [--messages 500] [--backlog 4000] [--provider local]
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def bare_insert(folder: Path) -> Callable[[str], object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=500)
-    parser.add_argument("--backlog", type=int, default=2_000)
+    parser.add_argument("--backlog", type=int, default=4_000)
     parser.add_argument("--pause", type=float, default=0.01, help="Seconds between two messages.")
     parser.add_argument("--provider", default="local")
     options = parser.parse_args()
@@ -69,7 +69,8 @@ def main() -> None:
     ):
         memory = stack.container.memory
         remember: Callable[[str], object] = lambda content: memory.remember("user", content)  # noqa: E731
-        bare = milliseconds(bare_insert(Path(name)), texts, options.pause)
+        insert = bare_insert(Path(name))
+        bare = milliseconds(insert, texts, options.pause)
         alone = milliseconds(remember, texts, options.pause)
 
         backlog = [NewMessage(Role.USER, text(chance)) for _ in range(options.backlog)]
@@ -81,11 +82,13 @@ def main() -> None:
         first = waiting()
         while waiting() == first:
             time.sleep(0.05)
+        bare_busy = milliseconds(insert, texts, options.pause)
         busy = milliseconds(remember, texts, options.pause)
         left = waiting()
 
     print(f"{options.messages} messages of 30 words, median / 99th percentile")
     row("bare insert", shown(bare))
+    row("bare insert, two workers embedding", shown(bare_busy))
     row("remember, nothing else running", shown(alone))
     row("remember, two workers embedding", shown(busy), f"target {TARGET_P50:.0f} / {TARGET_P99:.0f} ms")
     row("still to embed at the end", f"{left}", "0 would mean that the workers were idle at times")
