@@ -151,8 +151,3 @@ class Watch:
                 del self._struck[job_id]
             if state == "running":
                 self._struck[job_id] = (attempts, now)
-
-
-def quantile(values: list[float], share: float) -> float:
-    """The value that this share of them does not exceed."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0

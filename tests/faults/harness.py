@@ -44,6 +44,11 @@ def amount(*, commit: T, nightly: T) -> T:
     return nightly if PROFILE == "nightly" else commit
 
 
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of them does not exceed; 0 without any."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
+
+
 def sample(choices: Sequence[T], *, commit: int) -> list[T]:
     """What to try: everything nightly, else so many, in their order."""
     if PROFILE == "nightly" or len(choices) <= commit:

@@ -80,8 +80,3 @@ def settle(container: Container) -> float:
     wait_until(lambda: not rows(container, live), "all work has ended", seconds=300, pause=0.25)
     assert_healthy(container)
     return time.monotonic() - began
-
-
-def quantile(seconds: list[float], share: float) -> float:
-    """That share of the values is at most so large."""
-    return sorted(seconds)[int(share * (len(seconds) - 1))]

@@ -16,8 +16,8 @@ import pytest
 from services.bootstrap import Container
 from services.jobs.models import EVICT_GRAPH, JobState, NewJob
 from tests.builders import enqueue, job
-from tests.faults.harness import PROFILE, SEED, History, amount
-from tests.faults.lab import quantile, settle
+from tests.faults.harness import PROFILE, SEED, History, amount, quantile
+from tests.faults.lab import settle
 from tests.faults.proxy import Proxy
 from tests.faults.workload import accept, violations
 from tests.services.harness import (

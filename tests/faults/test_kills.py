@@ -18,8 +18,8 @@ from services.bootstrap import Container
 from services.jobs.models import NewJob
 from tests.builders import assert_healthy, enqueue, rows
 from tests.faults import bare_app
-from tests.faults.campaign import ForkedWorker, Watch, ask_to_stop, kill_a_child, quantile, strikes
-from tests.faults.harness import PROFILE, SEED, History, Tripwire, amount, in_child, sample
+from tests.faults.campaign import ForkedWorker, Watch, ask_to_stop, kill_a_child, strikes
+from tests.faults.harness import PROFILE, SEED, History, Tripwire, amount, in_child, quantile, sample
 from tests.faults.workload import NAMESPACES, accepting, effects, violations
 from tests.services.harness import ALL_QUEUES, COUNTED, JOBS_APP, SCHEDULED, Process, Stack, wait_until
 from tests.services.jobs_app import EFFECTS

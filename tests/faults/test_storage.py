@@ -25,8 +25,7 @@ from services.bootstrap import Container
 from services.jobs.models import Job, JobState, NewJob
 from services.memory.models import NewMessage, Role
 from tests.builders import assert_healthy, enqueue, job, rows, work
-from tests.faults.campaign import quantile
-from tests.faults.harness import PROFILE, SEED, amount
+from tests.faults.harness import PROFILE, SEED, amount, quantile
 from tests.faults.scenarios import open_store
 from tests.services.harness import JOBS_APP, PATIENT, SCHEDULED, Stack, wait_until
 

@@ -14,8 +14,8 @@ import pytest
 from services.bootstrap import Container
 from tests.builders import assert_healthy, rows, work
 from tests.fake_qdrant import FakeQdrant
-from tests.faults.harness import SEED, History, amount, sample
-from tests.faults.lab import quantile, settle
+from tests.faults.harness import SEED, History, amount, quantile, sample
+from tests.faults.lab import settle
 from tests.faults.proxy import Proxy
 from tests.faults.scenarios import open_store
 from tests.faults.workload import accept, violations
