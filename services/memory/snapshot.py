@@ -474,12 +474,15 @@ class _Import:
 def message_identity(message: Mapping[str, Any]) -> tuple[Any, ...]:
     """What never changes about a message."""
     names = ("created_at", "role", "speaker", "origin", "content")
-    return (*(message[name] for name in names), dump_parts(message["parts"]))
+    return (*(message[name] for name in names), _spelt_alike(message["parts"]))
 
 
-def dump_parts(parts: Any) -> str:
-    """Parts as the database holds them."""
-    return parts if isinstance(parts, str) else json.dumps(parts, ensure_ascii=False)
+def _spelt_alike(parts: Any) -> str:
+    """Parts of a file, or as the database holds them, in one spelling of the many that JSON has; damaged ones as they are."""
+    try:
+        return json.dumps(json.loads(parts) if isinstance(parts, str) else parts, sort_keys=True)
+    except ValueError:
+        return str(parts)
 
 
 def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[Group]:

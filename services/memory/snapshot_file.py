@@ -48,6 +48,8 @@ _VERSION = 2
 _HEADER = b'{"format":"zeph-memory","version":2,"records":['
 _LARGEST = 2**63 - 1
 _SECOND = 1_000_000
+# With room to grow: what is counted on must still be a number that a database holds.
+_MOST_ACCESSES = 2**53
 _GZIP_MAGIC = b"\x1f\x8b"
 
 # ---- what a record may hold --------------------------------------------------------------------------------------
@@ -103,7 +105,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "created_at": _time,
         "compacted_at": _or_null(_time),
         "last_accessed_at": _or_null(_time),
-        "access_count": _count,
+        "access_count": lambda value: _count(value) and value <= _MOST_ACCESSES,
         "graph_extractor": _or_null(_text),
     },
     "summary": {
@@ -388,6 +390,7 @@ def _arranged(records: Iterable[tuple[str, Record]]) -> Iterator[tuple[str, Reco
     """The records themselves, if each has its parent above it and no id comes twice."""
     above = None
     dimension = 0
+    import_keys: set[str] = set()
     seen: defaultdict[str, set[object]] = defaultdict(set)
     for kind, record in records:
         parent = PARENTS.get(kind)
@@ -400,6 +403,12 @@ def _arranged(records: Iterable[tuple[str, Record]]) -> Iterator[tuple[str, Reco
             if record["id"] in seen[kind]:
                 raise errors.InputError(f"{kind} {record['id']} comes twice")
             seen[kind].add(record["id"])
+        if kind == "conversation":
+            import_keys.clear()
+        if kind == "message" and (key := record["import_key"]) is not None:
+            if key in import_keys:
+                raise errors.InputError(f"import_key {key[:40]!r} comes twice in one conversation")
+            import_keys.add(key)
         if kind == "vectors":
             record["vectors"] = [decode(text, dimension) for text in record["vectors"]]
         yield kind, record
@@ -428,9 +437,11 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
         if not _time(message["created_at"]):
             raise errors.InputError(f"created_at of a message cannot be {str(message['created_at'])[:40]}")
     times = [message["created_at"] * _SECOND for message in messages]
-    if not times:
-        # Without a message there is no time to know it by, and nothing to remember.
+    summaries = _objects(conversation["summaries"])
+    if not times and not summaries:
         return
+    # Of what is left of a conversation without its messages nobody knows the time.
+    times = times or [0]
     head = {
         "type": "conversation",
         "id": conversation["id"],
@@ -439,7 +450,7 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
         "created_at": min(times),
     }
     yield _checked(head)
-    for message, created_at in zip(messages, times, strict=True):
+    for message, created_at in zip(messages, times, strict=False):
         yield _checked(
             {
                 "type": "message",
@@ -460,7 +471,7 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
                 "graph_extractor": None,
             }
         )
-    for summary in _objects(conversation["summaries"]):
+    for summary in summaries:
         _exact(
             summary,
             "id conversation_id content first_message_id last_message_id token_estimate",

@@ -179,6 +179,24 @@ def test_importing_twice_adds_nothing_case_export_01(container, other, tmp_path)
     assert everything(other) == before
 
 
+@pytest.mark.parametrize("text", ["plain", "héllo 日本", "\x1b\u2028\x7f", "half \ud83d"])
+def test_importing_twice_adds_nothing_whatever_the_parts_say_case_export_01(container, other, tmp_path, text):
+    talk(container, NewMessage(Role.USER, "x", parts=[{"text": text, "kind": "text", "n": 1.5, "a": 10**30}]))
+    export(container, tmp_path / "a.json")
+    load(other, tmp_path / "a.json")
+    for target in (other, container):
+        assert added(load(target, tmp_path / "a.json")) == [0] * 6
+
+
+def test_damaged_parts_do_not_keep_a_file_from_being_imported(container, other, tmp_path):
+    talk(container, "one", "two")
+    export(container, tmp_path / "a.json")
+    load(other, tmp_path / "a.json")
+    with other.sqlite.write() as connection:
+        connection.exec_driver_sql("UPDATE messages SET parts = '{' WHERE content = 'one'")
+    assert load(other, tmp_path / "a.json").messages == 1
+
+
 def test_times_of_last_year_are_kept_case_export_05(container, other, tmp_path):
     long_ago = container.clock.now() - 365 * 86_400 * SECOND
     talk(container, NewMessage(Role.USER, "old", created_at=long_ago))
@@ -447,6 +465,16 @@ def test_a_file_of_version_1_is_read_as_imported_messages(container, tmp_path):
     assert added(load(container, path)) == [0] * 6
 
 
+def test_summaries_of_a_version_1_conversation_without_messages_are_kept(container, tmp_path):
+    old = version_1()
+    old["conversations"][0]["messages"] = []
+    old["conversations"].append({"id": 4, "messages": [], "summaries": []})
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(old))
+    assert added(load(container, path)) == [1, 0, 1, 0, 0, 0]
+    assert added(load(container, path)) == [0] * 6
+
+
 @pytest.mark.parametrize("version", [0, 3, "1", True, None, 1.0, [1]])
 def test_another_version_is_named_and_refused(container, tmp_path, version):
     path = tmp_path / "a.json"
@@ -587,6 +615,10 @@ HOSTILE = {
     "an id twice": sound(CONVERSATION, CONVERSATION),
     "a message twice": sound(CONVERSATION, MESSAGE, MESSAGE),
     "a session twice": sound(SESSION, SESSION),
+    "an import key twice": sound(
+        CONVERSATION, changed(MESSAGE, import_key="k"), changed(MESSAGE, id=2, import_key="k")
+    ),
+    "more accesses than can be counted on": sound(CONVERSATION, changed(MESSAGE, access_count=2**63 - 1)),
     "a time as text": sound(changed(CONVERSATION, created_at="2026-01-01")),
     "a time in the year 10000": sound(changed(SESSION, updated_at=253_402_300_800_000_000)),
     "version 1 with a time beyond all years": json.dumps(version_1()).replace("1700000000", "253402300800"),
