@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from services.memory.models import Message
+
+_CALL, _RESULT = "tool_use", "tool_result"
 
 
 def paired(messages: Sequence[Message]) -> list[Message]:
@@ -15,29 +17,30 @@ def paired(messages: Sequence[Message]) -> list[Message]:
     An interrupted call leaves such halves, and so does the edge of a page. The rows are not touched: a result that
     comes in later makes its call whole. A message of which nothing is left is left out.
     """
-    calls = {part.get("id"): at for at, part in _parts(messages, "tool_use")}
-    results = {part.get("tool_use_id"): at for at, part in _parts(messages, "tool_result")}
-    whole = {call for call, at in calls.items() if results.get(call, -1) >= at}
+    whole = _whole(messages)
     kept = []
-    for message in messages:
-        parts = tuple(part for part in message.parts if _is_whole(part, whole))
+    for at, message in enumerate(messages):
+        parts = tuple(
+            part
+            for number, part in enumerate(message.parts)
+            if part.get("kind") not in (_CALL, _RESULT) or (at, number) in whole
+        )
         if parts or message.content or not message.parts:
             kept.append(message if len(parts) == len(message.parts) else replace(message, parts=parts))
     return kept
 
 
-def _parts(messages: Sequence[Message], kind: str) -> list[tuple[int, Mapping[str, Any]]]:
-    return [
-        (at, part)
-        for at, message in enumerate(messages)
-        for part in message.parts
-        if part.get("kind") == kind
-    ]
+def _whole(messages: Sequence[Message]) -> set[tuple[int, int]]:
+    """Where calls and their results are, by message and part: a result belongs to the latest open call of its id.
 
-
-def _is_whole(part: Mapping[str, Any], whole: set[Any]) -> bool:
-    if part.get("kind") == "tool_use":
-        return part.get("id") in whole
-    if part.get("kind") == "tool_result":
-        return part.get("tool_use_id") in whole
-    return True
+    Ids come again: some servers count calls anew in every turn.
+    """
+    calls: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    whole = set()
+    for at, message in enumerate(messages):
+        for number, part in enumerate(message.parts):
+            if part.get("kind") == _CALL:
+                calls[repr(part.get("id"))].append((at, number))
+            elif part.get("kind") == _RESULT and (waiting := calls[repr(part.get("tool_use_id"))]):
+                whole |= {waiting.pop(), (at, number)}
+    return whole

@@ -55,6 +55,26 @@ def test_b47_half_an_exchange_is_left_out(messages, left):
     assert paired(messages) == left
 
 
+@pytest.mark.parametrize(
+    ("messages", "left"),
+    [
+        ([call("call_0"), result("call_0"), text("and"), call("call_0"), result("call_0")], None),
+        (
+            [call("call_0"), result("call_0"), text("and"), call("call_0")],
+            [call("call_0"), result("call_0"), text("and")],
+        ),
+        (
+            [call("call_0"), text("and"), call("call_0"), result("call_0")],
+            [text("and"), call("call_0"), result("call_0")],
+        ),
+        ([call(["no", "id"]), result(["no", "id"])], None),
+    ],
+    ids=["twice", "the second interrupted", "the first interrupted", "no text"],
+)
+def test_b47_calls_of_one_id_are_paired_in_their_order(messages, left):
+    assert paired(messages) == (messages if left is None else left)
+
+
 def test_b47_what_was_said_beside_an_interrupted_call_stays():
     assert paired([call("a", "let me look")]) == [replace(call("a", "let me look"), parts=())]
 
