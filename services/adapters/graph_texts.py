@@ -12,6 +12,7 @@ from services.adapters.erasure import parts
 from services.adapters.tables import chunks as c
 from services.adapters.tables import documents as d
 from services.adapters.tables import messages as m
+from services.adapters.tables import shown_messages
 from services.graph.extraction_jobs import TextKind
 from services.graph.texts import CONTEXT_MESSAGES, Reading
 from services.memory.models import Origin, Role
@@ -25,7 +26,7 @@ def _in_prose() -> list[sa.ColumnElement[bool]]:
         m.c.role == Role.USER.value,
         m.c.origin.in_([Origin.USER.value, Origin.IMPORT.value]),
         m.c.deleted_at.is_(None),
-        sa.or_(m.c.agent_visible == 1, m.c.compacted_at.is_not(None)),
+        shown_messages,
         # With or without blanks, as whoever exported it wrote it.
         sa.func.instr(sa.func.replace(m.c.parts, ": ", ":"), '"kind":"tool_') == 0,
         m.c.content != "",

@@ -17,7 +17,7 @@ from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
 from services.adapters.message_search import filter_sql, filter_values
 from services.adapters.scopes import scope_token
-from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP, undetected_messages
+from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP, shown_messages, undetected_messages
 from services.adapters.tables import conversations as c
 from services.adapters.tables import message_embeddings as e
 from services.adapters.tables import messages as m
@@ -181,7 +181,7 @@ class SqlMessageRows(MarkedRows):
     ) -> list[Message]:
         """See MessageRows."""
         tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
-        rows = sa.select(m).where(*tests, m.c.id > message_id).order_by(m.c.id).limit(limit)
+        rows = sa.select(m).where(*tests, shown_messages, m.c.id > message_id).order_by(m.c.id).limit(limit)
         return [_message(row) for row in self._connection.execute(rows)]
 
     def before(
@@ -189,13 +189,18 @@ class SqlMessageRows(MarkedRows):
     ) -> list[Message]:
         """See MessageRows."""
         tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
-        rows = sa.select(m).where(*tests, m.c.id < message_id).order_by(m.c.id.desc()).limit(limit)
+        rows = (
+            sa.select(m)
+            .where(*tests, shown_messages, m.c.id < message_id)
+            .order_by(m.c.id.desc())
+            .limit(limit)
+        )
         return [_message(row) for row in self._connection.execute(rows)][::-1]
 
     def count(self, namespace: str, conversation_id: ConversationId, *, after: int = 0) -> int:
         """See MessageRows."""
         tests = _tests(namespace, MessageFilter(conversation_id, agent_visible=None))
-        counted = sa.select(sa.func.count()).where(*tests, m.c.id > after)
+        counted = sa.select(sa.func.count()).where(*tests, shown_messages, m.c.id > after)
         return int(self._connection.execute(counted).scalar_one())
 
     def replace(

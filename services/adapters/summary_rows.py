@@ -16,6 +16,7 @@ from services.adapters.tables import (
     key_fact_embeddings,
     key_facts,
     messages,
+    shown_messages,
     summaries,
     summary_embeddings,
 )
@@ -127,6 +128,7 @@ class SqlSummaryRows(_TextRows):
             messages.c.conversation_id == conversation_id,
             messages.c.id > self._cursor(namespace, conversation_id).scalar_subquery(),
             messages.c.deleted_at.is_(None),
+            shown_messages,
         )
         # One look into the index, however long the conversation is.
         beyond = behind.order_by(messages.c.id).offset(threshold).limit(1)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    or_,
     text,
 )
 from sqlalchemy.types import REAL
@@ -113,6 +114,9 @@ messages = Table(
     ),
     sqlite_autoincrement=True,
 )
+
+# What the agent sees, or saw before it was compacted. Models are told nothing else: what they make of it is the agent's.
+shown_messages = or_(messages.c.agent_visible == 1, messages.c.compacted_at.is_not(None))
 
 message_embeddings = Table(
     "message_embeddings",

@@ -91,15 +91,15 @@ class MessageRows(EmbeddedRows, Protocol):
     def after(
         self, namespace: str, conversation_id: ConversationId, message_id: int, *, limit: int
     ) -> list[Message]:
-        """A page of messages behind an id, oldest first, deleted ones left out."""
+        """A page of messages behind an id, oldest first: those that are not deleted and that the agent sees or saw."""
 
     def before(
         self, namespace: str, conversation_id: ConversationId, message_id: int, *, limit: int
     ) -> list[Message]:
-        """The newest `limit` messages in front of an id, oldest first, deleted ones left out."""
+        """The newest `limit` such messages in front of an id, oldest first."""
 
     def count(self, namespace: str, conversation_id: ConversationId, *, after: int = 0) -> int:
-        """Messages behind an id that are not deleted."""
+        """Such messages behind an id."""
 
     def replace(
         self,

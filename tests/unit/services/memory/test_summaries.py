@@ -341,6 +341,18 @@ def test_a_compactions_summary_is_not_summarised_again(connected, server):
     assert "COMPACTED" not in prompt
 
 
+def test_what_the_agent_never_saw_is_neither_summarised_nor_counted(connected, server):
+    container = connected()
+    container.memory.remember("user", "SALARIES", conversation="c", agent_visible=False)
+    remember(container, 10)
+    assert summary_jobs(container) == []
+    remember(container, 1, start=10)
+    work(container)
+    (request,) = server.requests
+    assert "message 0" in request.body["messages"][1]["content"]
+    assert "SALARIES" not in request.body["messages"][1]["content"]
+
+
 # ---- facts -------------------------------------------------------------------------------------------------------
 
 
