@@ -1,7 +1,8 @@
 """User text to full-text search terms. Pure; any string at all is a valid query.
 
 User text never reaches MATCH raw: words are cut out by the index's own rules, quoted, and joined by OR, so that BM25
-ranks and no word is required. Scripts written without blanks are searched by pairs of characters.
+ranks and no word is required. Scripts written without blanks are searched by pairs of characters, and so are parts of words in
+scripts whose words carry their articles and endings.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ UNSPACED = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     "\uac00-\ud7af\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff]+"
 )
+# Words of Hebrew, Arabic and the scripts of India, without digits and punctuation.
+_JOINED = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7-\u05f2\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06dc"
+    "\u06df-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff\u0900-\u0963\u0970-\u0dff]{3,}"
+)
+# As long a part of a word is searched for: an index must not look for a thousand pairs in a row.
+_LONGEST_PART = 40
 _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 # What makes a token an identifier, whose parts belong together: paths, qualified and snake-case names, versions.
 _IDENTIFIER = re.compile(r"[/_\\]|::|\d[.:-]\d|[A-Za-z]-\d")
@@ -40,13 +48,17 @@ STOP_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊么什哪多少
 
 
 def segment(text: str) -> str | None:
-    """The text as it is indexed when it has unspaced runs, each replaced by its terms; None when it has none.
+    """The text as it is indexed, where that is not the text itself; None where the same words would be found in both.
 
-    A run counts by its terms, not as one long word, or BM25 would misjudge the length of the text.
+    Unspaced runs are replaced by their terms (one long word would make BM25 misjudge the length of the text), words
+    that may be searched for by a part are followed by their pairs, and spelling is that of queries (NFKC).
     """
     whole = unicodedata.normalize("NFKC", text)
     cut = UNSPACED.sub(lambda run: f" {' '.join(_index_terms(run[0]))} ", whole)
-    return None if cut == whole else cut
+    cut = _JOINED.sub(lambda word: f"{word[0]} {' '.join(_pairs(word[0]))}", cut)
+    if cut != whole:
+        return cut
+    return None if whole == text or _words(whole) == _words(text) else whole
 
 
 def match_expression(query: str, *, scope: str, columns: str) -> str | None:
@@ -71,7 +83,9 @@ def any_of(terms: Sequence[str], columns: str) -> str:
 def phrase_expression(phrases: Sequence[str], *, columns: str) -> str | None:
     """An FTS5 expression for rows with any of the phrases in one of the columns; None when there is no word in them."""
     found = [
-        f"({' AND '.join(search_terms(phrase))})" if UNSPACED.search(phrase) else _quote(" ".join(words))
+        f"({' AND '.join(search_terms(phrase))})"
+        if UNSPACED.search(phrase) or _JOINED.search(phrase)
+        else _quote(" ".join(words))
         for phrase in phrases
         if (words := _words(phrase))
     ]
@@ -90,11 +104,13 @@ def search_terms(query: str) -> list[str]:
 
 
 def _word_terms(token: str) -> list[str]:
-    """The words of a token; those of an identifier once more as a phrase, which lifts exact matches."""
+    """The words of a token and their parts; those of an identifier once more as a phrase, which lifts exact matches."""
     words = _words(token)
+    # Pairs in a row are in every word that contains this one.
+    parts = [" ".join(_pairs(part[:_LONGEST_PART])) for word in words for part in _JOINED.findall(word)]
     if len(words) > 1 and _IDENTIFIER.search(token):
-        return [" ".join(words), *words]
-    return words
+        return [" ".join(words), *words, *parts]
+    return [*words, *parts]
 
 
 def _words(text: str) -> list[str]:

@@ -126,6 +126,7 @@ PATTERNS = {
     "dots": "a.b",
     "dashes": "a-1-",
     "unspaced": "漢字仮名",
+    "joined": "कखगघ",
     "marks": "e\u0301",
     "brackets": "((",
     "digits": "9",

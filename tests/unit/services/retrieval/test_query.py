@@ -108,8 +108,11 @@ def test_a_query_without_a_word_finds_nothing(container):
         ("오늘 끝말잇기 게임을 했다", ["끝말잇기", "게임", "끝", "했다"]),
         ("最後のデータベースを移行する", ["データベース", "移行", "ﾃﾞｰﾀﾍﾞｰｽ"]),
         ("ฉันชอบกินข้าวผัดที่กรุงเทพ", ["ข้าวผัด", "กรุงเทพ", "กิน"]),
-        ("मुझे हिन्दी में किताबें पढ़ना पसंद है", ["हिन्दी", "किताबें", "पढ़ना"]),
-        ("أحب قراءة الكتب في المكتبة", ["قراءة", "المكتبة"]),
+        ("मुझे हिन्दी में किताबें पढ़ना पसंद है", ["हिन्दी", "किताबें", "पढ़ना", "किताब", "ताबें", "पढ़", "न्दी"]),
+        ("أحب قراءة الكتب في المكتبة", ["قراءة", "المكتبة", "مكتبة", "كتب", "تب", "مكتب"]),
+        ("ذهبت إلى المدرسة والكتاب معي", ["كتاب", "مدرسة", "الكتاب"]),
+        ("הלכתי לבית הספר עם הילדים", ["ספר", "בית", "ילדים"]),
+        ("அவர் நூலகத்தில் படிக்கிறார்", ["நூலக", "படிக்கிறார்"]),
         (
             "Ein Größenvergleich an der Düsseldorfer Universität",
             ["größenvergleich", "Dusseldorfer", "universitat"],
@@ -188,8 +191,32 @@ def test_an_identifier_is_a_phrase_and_its_words():
     assert search_terms("memory::recall") == ['"memory recall"', '"memory"', '"recall"']
 
 
-def test_only_text_with_unspaced_scripts_is_segmented():
-    assert segment("plain words, Größe, हिन्दी") is None
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("the \ufb01nance report is ready", ["\ufb01nance", "finance"]),
+        ("the room is 20 m² large", ["m²", "m2"]),
+        ("the ＡＢＣ meeting", ["ＡＢＣ", "ABC", "abc"]),
+        ("½ cup of flour", ["½"]),
+        ("chapter Ⅷ", ["Ⅷ", "VIII"]),
+        ("Zeph™ was launched", ["Zeph™", "zephtm"]),
+        ("ticket ＰＲ-１１８ is closed", ["PR-118", "ＰＲ-１１８"]),
+    ],
+)
+def test_text_is_found_in_whatever_form_its_characters_were_written(container, text, queries):
+    store(container, text, "completely unrelated words")
+    for query in queries:
+        assert found(container, query)[:1] == ["0"], query
+
+
+@pytest.mark.parametrize(("query", "text"), [("كتاب", "كتب تاب"), ("मेमो", "मेरा मोर")])
+def test_a_part_of_a_word_is_not_found_in_its_pieces(container, query, text):
+    store(container, text)
+    assert found(container, query) == []
+
+
+def test_only_text_that_must_be_cut_or_spelt_otherwise_is_segmented():
+    assert segment("plain words, Größe, x\u00a0y \u2026 z") is None
     assert "腾讯" in segment("部署在腾讯云").split()
     assert match_expression("?", scope="1", columns="text") is None
 
