@@ -103,7 +103,8 @@ def holders(
     if not terms or holding is None:
         return []
     looker = _Looker(connection, namespace, limit, where, _newest(connection))
-    return list(looker.through_filter(f"{any_of(terms, _SEARCHED)} AND {holding}"))
+    # Of a long query not every word is a term, so what is held counts as one as well.
+    return list(looker.through_filter(f"({any_of(terms, _SEARCHED)} OR {holding}) AND {holding}"))
 
 
 def places(

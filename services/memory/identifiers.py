@@ -16,7 +16,11 @@ from services.retrieval.query import STOP_WORDS
 
 MAX_IDENTIFIERS = 8
 
-_QUOTED = re.compile(r"\"([^\"]{2,200})\"|“([^”]{2,200})”|«([^»]{2,200})»|`([^`]{2,200})`|「([^」]{1,200})」")
+_QUOTED = re.compile(
+    r"\"([^\"]{2,200})\"|“([^”]{2,200})”|„([^“”]{2,200})[“”]|«([^»]{2,200})»|`([^`]{2,200})`|「([^」]{1,200})」|『([^』]{1,200})』"
+    # An apostrophe is no quotation mark.
+    r"|(?<!\w)'(?=\S)([^'\n]{2,200})(?<=\S)'(?!\w)"
+)
 _MONTHS = "january february march april may june july august september october november december".split()
 _MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" if month != "may" else month for month in _MONTHS)
 _DATE = re.compile(
@@ -32,13 +36,19 @@ _SHAPES = (
     re.compile(r"#\d+|[\w-]+/[\w.-]+#\d+"),  # issues
     re.compile(r"[A-Za-z][A-Za-z0-9]*-\d[\w.-]*"),  # tickets
     re.compile(r"v?\d+(?:\.\d+)+(?:[.+-]?\w+)*|v\d+", re.IGNORECASE),  # versions and addresses
-    re.compile(r"[\w.@~-]*(?:[/\\]+[\w.@*-]+){2,}/?|[~.]?/[\w./-]+|[\w-]+(?:[/\\][\w-]+)+\.\w{1,8}"),  # paths
+    re.compile(
+        r"(?:[A-Za-z]:)?[$\w.@~-]*(?:[/\\]+[\w.@*-]+){2,}/?(?::\d+)*|[~.]?/[\w./-]+|[$~@][\w.-]*(?:[/\\][\w.-]+)+"
+        r"|[\w-]+(?:[/\\][\w-]+)+\.\w{1,8}(?::\d+)*|[A-Za-z][\w-]{2,}[/\\][A-Za-z][\w-]{2,}"
+    ),  # paths
     re.compile(r"\w+(?:::\w+)+|[^\WA-Za-z]*[A-Za-z]\w*_\w+"),  # qualified and snake-case names
     re.compile(
-        r"[\w.+-]+@[\w-]+\.[\w.-]+|https?://\S+|[\w-]+\.(?:[a-z]{1,4}\d?)"
-    ),  # addresses and file names
+        r"[\w.+-]+@[\w-]+\.[\w.-]+|https?://\S+|[\w-]+\.(?:[a-z]{1,4}\d?)(?::\d+)*"
+    ),  # addresses and file names, with a line
     re.compile(r"[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*"),  # camel case
-    re.compile(r"[A-Za-z]+\d[A-Za-z0-9]*|\d+[A-Za-z]+\d[A-Za-z0-9]*|[0-9a-f]{7,40}"),  # code names and hashes
+    re.compile(
+        r"[A-Za-z]+\d[A-Za-z0-9]*|\d+[A-Za-z]+\d[A-Za-z0-9]*|[0-9a-f]{7,40}|\d{6,}"
+    ),  # code names, hashes, numbers
+    re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE),  # UUIDs
 )
 # An hour, an ordinal, a decade, a magnitude or an abbreviation is no identifier.
 _ORDINARY = re.compile(
@@ -74,6 +84,11 @@ def identifiers(query: str) -> list[Identifier]:
     return list(known.values())
 
 
+def without_quotes(query: str) -> str:
+    """The query with blanks in place of what it quotes, place for place."""
+    return _QUOTED.sub(lambda match: " " * len(match[0]), query)
+
+
 def _named(query: str) -> Iterator[Identifier]:
     """Each when it is asked for: to compile the patterns of a long list takes longer than the search."""
     for match in _QUOTED.finditer(query):
@@ -85,7 +100,7 @@ def _named(query: str) -> Iterator[Identifier]:
 
 
 def _is_identifier(token: str) -> bool:
-    if _ORDINARY.fullmatch(token) or token.lower() in STOP_WORDS:
+    if _ORDINARY.fullmatch(token) or STOP_WORDS.issuperset(re.findall(r"\w+", token.lower())):
         return False
     return any(shape.fullmatch(token) for shape in _SHAPES)
 

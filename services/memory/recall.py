@@ -105,8 +105,9 @@ class RecallAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked, once everything is checked."""
+    """What is asked, once everything is checked. `asked` are the words of the caller."""
 
+    asked: str
     routing: Routing
     namespace: str
     where: MessageFilter
@@ -199,7 +200,9 @@ class Recall:
         given = replace(where or MessageFilter(), as_of=as_of)
         routing = Routing(MemoryRoute.HYBRID, query) if mode else self._router.route(query, now=moment)
         meaning = _Meaning(self._spaces, routing.query)
-        question = _Question(routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment, meaning)
+        question = _Question(
+            query, routing, namespace, given, wanted, max(_DEPTH, 2 * wanted), moment, meaning
+        )
         answer = self._answer(question, mode)
         if routing.since is None or len(routing.query.split()) > _LONGEST_DATED:
             return answer
@@ -328,8 +331,8 @@ class Recall:
             asked = min(4 * asked, _MOST_POINTS)
 
     def _held(self, question: _Question) -> dict[MessageId, list[str]]:
-        """Which messages hold which identifiers of the query."""
-        named = identifiers(question.query)
+        """Which messages hold which identifiers of what was asked."""
+        named = identifiers(question.asked)
         held: dict[MessageId, list[str]] = {}
         if not named:
             return held

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from services.memory.identifiers import without_quotes
+
 
 class MemoryRoute(StrEnum):
     """How a query is searched."""
@@ -71,7 +73,7 @@ _UNITS = {"minute": 1 / 1_440, "hour": 1 / 24, "day": 1.0, "week": 7.0, "month":
 # Phrases that place something in time. "before", "after", "since", "during", "earlier" and "recently" are left out:
 # they order events more often than they date them.
 _TEMPORAL = re.compile(
-    r"""\b(?:
+    r"""(?<![\w/\\@#-])(?<!\w[.:])(?<!::)(?:
         (?P<evening>last\ night) | (?P<tonight>tonight) | (?P<morning>this\ morning)
       | (?P<today>earlier\ today|today) | (?P<yesterday>yesterday)
       | (?P<week>(?:last|this|past)\ week) | (?P<month>(?:last|this|past)\ month)
@@ -79,7 +81,8 @@ _TEMPORAL = re.compile(
       | (?P<none>when\ did|remember\ when|last\ time|how\ long\ ago)
       | (?P<count>\d{1,4}|an?|one|two|three|four|five|six|seven|eight)\ (?P<unit>minute|hour|day|week|month|year)s?\ ago
       | (?P<ago>ago)
-    )\b""",
+    )(?![\w/\\@#-]|[.:]\w|::)  # no part of a name
+    """,
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -89,21 +92,23 @@ class HeuristicRouter:
 
     def route(self, query: str, *, now: int) -> Routing:
         """See MemoryRouter."""
-        matched = list(dict.fromkeys(_matches(query)))
+        # What is quoted is sought as it stands: a song called "Yesterday" was not sung yesterday.
+        said = without_quotes(query)
+        matched = _matches(query, said)
         route = matched[0] if matched else MemoryRoute.HYBRID
         confidence = 1 / len(matched) if matched else 0.0
         if route is not MemoryRoute.EPISODIC:
             return Routing(route, query, confidence=confidence)
-        since, before = _period(query, now)
-        return Routing(route, _without_time(query), since, before, confidence)
+        since, before = _period(said, now)
+        return Routing(route, _without_time(query, said), since, before, confidence)
 
 
-def _matches(query: str) -> list[MemoryRoute]:
+def _matches(query: str, said: str) -> list[MemoryRoute]:
     words = query.split()
     lowered = query.lower()
     question = bool(words) and words[0].lower() in _QUESTION_WORDS
     rules = (
-        (_TEMPORAL.search(query) is not None, MemoryRoute.EPISODIC),
+        (_TEMPORAL.search(said) is not None, MemoryRoute.EPISODIC),
         (any(phrase in lowered for phrase in _RELATIONS), MemoryRoute.GRAPH),
         (("/" in query or "::" in query) and not question, MemoryRoute.KEYWORD),
         (question or len(words) >= _LONG, MemoryRoute.SEMANTIC),
@@ -113,9 +118,13 @@ def _matches(query: str) -> list[MemoryRoute]:
     return [route for holds, route in rules if holds]
 
 
-def _without_time(query: str) -> str:
-    """The query without its temporal phrases, which no message contains as words; the query itself if that is all."""
-    return " ".join(_TEMPORAL.sub(" ", query).split()) or query
+def _without_time(query: str, said: str) -> str:
+    """The query without the temporal phrases it says, which no message contains as words; all of it if that is all."""
+    kept, at = [], 0
+    for found in _TEMPORAL.finditer(said):
+        kept.append(query[at : found.start()])
+        at = found.end()
+    return " ".join(" ".join([*kept, query[at:]]).split()) or query
 
 
 def _period(query: str, now: int) -> tuple[int | None, int | None]:

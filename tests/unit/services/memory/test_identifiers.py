@@ -25,6 +25,13 @@ def named(query):
         ("plans for GPT4 and iPhone", ["GPT4", "iPhone"]),
         ("mail ann@example.com", ["ann@example.com"]),
         ("commit 1a2b3c4d", ["1a2b3c4d"]),
+        ("job 2f1b7c9e-0a1b-4c2d-8e3f-001122334455 failed", ["2f1b7c9e-0a1b-4c2d-8e3f-001122334455"]),
+        (r"open C:\Users\bob\notes.txt", [r"C:\Users\bob\notes.txt"]),
+        ("source $HOME/.bashrc or ~/.profile", ["$HOME/.bashrc", "~/.profile"]),
+        ("install @scope/pkg", ["@scope/pkg"]),
+        ("in services/memory or main.py:42", ["services/memory", "main.py:42"]),
+        ("invoice 123456", ["123456"]),
+        ("the „kalter Fluss“, the 'red lorry' and the 『夜』", ["kalter Fluss", "red lorry", "夜"]),
     ],
 )
 def test_what_is_named_exactly_is_recognised(query, expected):
@@ -32,7 +39,16 @@ def test_what_is_named_exactly_is_recognised(query, expected):
 
 
 @pytest.mark.parametrize(
-    "query", ["", "don't and/or won't", "at 7pm on the 3rd in the 90s", "24/7 for 5 people", "e.g. U.S."]
+    "query",
+    [
+        "",
+        "don't and/or won't",
+        "at 7pm on the 3rd in the 90s",
+        "24/7 for 5 people",
+        "e.g. U.S.",
+        "how does a/b testing work w/o him/her",
+        "the dogs' and the cats' food, rock 'n' roll",
+    ],
 )
 def test_ordinary_words_and_numbers_are_no_identifiers(query):
     assert named(query) == []

@@ -294,6 +294,10 @@ def test_the_graph_route_answers_as_hybrid(container):
     assert set(found.hits[0].legs) == {"keyword", "vector"}
 
 
+# More than become terms of a search.
+MANY_WORDS = " ".join(f"w{one}{other}" for one in "abcdefgh" for other in "abcdefghi")
+
+
 # ---- exact identifiers -----------------------------------------------------------------------------------------
 
 
@@ -313,6 +317,16 @@ def test_the_graph_route_answers_as_hybrid(container):
             "moved to 6 June 2031",
             "what is due on 2031-06-05 for the board",
         ),
+        ('what did I say about the song "Yesterday"', "Yesterday is sad", "what did I say about the song"),
+        ("open notes/today.md for me", "notes/today.md", "open notes/todays.md for me"),
+        ("which tests has services/memory now", "services/memory", "which tests has services/graph now"),
+        ("what breaks in main.py:42 then", "main.py:42", "what breaks in main.py:421 then"),
+        (
+            "where is the „kalter Fluss“ of that map",
+            "kalter Fluss",
+            "where is the Fluss, kalter, of that map",
+        ),
+        (f"{MANY_WORDS} PR-118", "PR-118", f"{MANY_WORDS} PR-181"),
     ],
 )
 def test_holders_of_what_the_query_names_come_first(container, query, exact, similar):

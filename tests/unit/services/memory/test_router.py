@@ -102,6 +102,36 @@ def test_a_temporal_phrase_names_a_period_and_is_not_searched_for(phrase, since,
     assert found.before == (microseconds(before) + phrase[-3:].count("ago") if before else None)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        'the song "Yesterday"',
+        "the „last week“ report",
+        "open notes/today.md",
+        "run yesterday.py",
+        "what is in @today-only",
+        "call clock::today",
+        "the last week-long hike",
+    ],
+)
+def test_b_05_time_in_a_quotation_or_in_a_name_is_searched_for_and_dates_nothing(query):
+    found = route(query)
+    assert (found.query, found.since, found.before) == (query, None, None)
+
+
+@pytest.mark.parametrize(
+    "query", ["yesterday: tea", "tea (yesterday)", "tea...yesterday", "yesterday's tea", "Yesterday, tea"]
+)
+def test_marks_beside_a_temporal_phrase_change_nothing(query):
+    found = route(query)
+    assert (found.since, found.before) == (microseconds(MIDNIGHT - DAY), microseconds(MIDNIGHT))
+    assert "yesterday" not in found.query.lower()
+
+
+def test_what_is_quoted_beside_a_temporal_phrase_stays():
+    assert route('who sang "Yesterday"  yesterday').query == 'who sang "Yesterday"'
+
+
 def test_b_05_every_temporal_phrase_goes_and_a_query_of_nothing_else_stays():
     assert route("yesterday soup  and today  bread").query == "soup and bread"
     assert route("yesterday").query == "yesterday"
@@ -115,3 +145,5 @@ def test_confidence_falls_with_the_number_of_rules_that_match():
     assert route("context window token budget").confidence == 0
     assert route("qdrant").confidence == 1
     assert route("how is a related to b").confidence == 0.5
+    # By path and by length: two rules, though of one mind.
+    assert route("zeph_memory::recall").confidence == 0.5
