@@ -63,10 +63,9 @@ _TESTS = {
 # Hidden ones too.
 _ANY = MessageFilter(agent_visible=None)
 _VISIBLE_THEN = "(messages.agent_visible = 1 OR coalesce(messages.compacted_at > :as_of, 0)) = :agent_visible"
-_CORRECTED = (
-    "SELECT 1 FROM zeph_corrections AS z "
-    "WHERE z.target_message_id = messages.id AND z.lowers = 1 AND z.retired_at IS NULL"
-)
+_CORRECTED = "SELECT 1 FROM zeph_corrections AS z WHERE z.target_message_id = messages.id AND z.lowers = 1"
+_IN_FORCE = "z.retired_at IS NULL"
+_IN_FORCE_THEN = "z.created_at <= :as_of AND coalesce(z.retired_at > :as_of, 1)"
 
 
 def search(
@@ -230,10 +229,10 @@ def _owns_most(connection: sa.Connection, namespace: str, newest: int) -> bool:
 
 def _shown(where: MessageFilter) -> str:
     """The columns of a place."""
-    then = "" if where.as_of is None else " AND z.created_at <= :as_of"
+    in_force = _IN_FORCE if where.as_of is None else _IN_FORCE_THEN
     return (
         "messages.conversation_id, messages.created_at, messages.role, "
-        f"EXISTS ({_CORRECTED}{then}) AS corrected, length(messages.content) AS length"
+        f"EXISTS ({_CORRECTED} AND {in_force}) AS corrected, length(messages.content) AS length"
     )
 
 

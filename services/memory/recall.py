@@ -188,16 +188,18 @@ class Recall:
         """The messages that matter, best first; fewer than `limit` only when fewer pass the filter and match.
 
         `mode` is hybrid, keyword or vector; None lets the router choose. `as_of` reads what was remembered and visible
-        at that time; `now` anchors words such as "yesterday" and the decay: microseconds, the clock's time by
+        at that time, as that of `where` does; `now` anchors words such as "yesterday" and the decay: microseconds, the clock's time by
         default. Deleted messages never come. Limits are clamped to [1, 1000]. Raises InputError.
         """
         if mode is not None and mode not in MODES:
             raise errors.InputError(f"recall mode is {mode!r}: use one of {', '.join(MODES)}")
         wanted = max(1, min(self._config.recall_limit if limit is None else limit, MAX_LIMIT))
         moment = self._clock.now() if now is None else now
+        given = where or MessageFilter()
+        as_of = min((time for time in (as_of, given.as_of) if time is not None), default=None)
         if as_of is not None:
             moment = min(moment, as_of)
-        given = replace(where or MessageFilter(), as_of=as_of)
+        given = replace(given, as_of=as_of)
         routing = Routing(MemoryRoute.HYBRID, query) if mode else self._router.route(query, now=moment)
         meaning = _Meaning(self._spaces, routing.query)
         question = _Question(

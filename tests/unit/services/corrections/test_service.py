@@ -317,6 +317,22 @@ def test_as_of_a_time_before_the_correction_the_answer_is_not_lowered(container)
     assert ["corrected" in hit.legs for hit in now if hit.message.id == ids[1]] == [True]
 
 
+def test_as_of_a_time_at_which_a_correction_was_in_force_the_answer_is_lowered_though_it_was_undone_since(
+    container, corrections
+):
+    _, said, _ = talk(container, ASKED, SAID, WRONG)
+    (found,) = corrections.select()
+    in_force = container.clock.now()
+    container.clock.advance(60)
+    corrections.undo(found.id)
+
+    def lowered(as_of):
+        hits = container.recall.recall(SAID, namespace="default", as_of=as_of).hits
+        return ["corrected" in hit.legs for hit in hits if hit.message.id == said]
+
+    assert (lowered(in_force), lowered(container.clock.now()), lowered(None)) == ([True], [False], [False])
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [

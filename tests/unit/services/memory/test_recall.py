@@ -399,6 +399,8 @@ def test_as_of_reads_what_was_remembered_and_visible_then(container):
     container.memory.replace_conversation("a", first=first, last=first, summary="tea summary")
     assert set(ids(container, "tea", as_of=START + HOUR)) == {first}
     assert set(ids(container, "tea", as_of=START + 3 * HOUR)) == {first, second}
+    assert set(ids(container, "tea", where=MessageFilter(as_of=START + HOUR))) == {first}
+    assert set(ids(container, "tea", where=MessageFilter(as_of=START + 3 * HOUR), as_of=START)) == {first}
     assert first not in ids(container, "tea")
     assert later in ids(container, "tea")
 
