@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 
 from services.context.models import Candidate
 from services.language.prompts import escaped
+from services.times import utc
 
 _OPENING = """\
 <memory>
@@ -22,7 +22,6 @@ FRAME = f"{_OPENING}\n{_CLOSING}"
 _INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 # Other brackets that some step behind us may turn into the real ones.
 _BRACKETS = {ord(char): "&lt;" for char in "＜﹤"} | {ord(char): "&gt;" for char in "＞﹥"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rendered(quotes: Iterable[Candidate]) -> str:
@@ -35,7 +34,7 @@ def quotation(quote: Candidate) -> str:
     """One quotation: the opening tag holds only names, numbers and times of ours, all that was stored is between."""
     marks = {"id": str(quote.source), **quote.marks}
     if quote.at is not None:
-        marks["at"] = f"{_EPOCH + timedelta(microseconds=quote.at):%Y-%m-%d %H:%M}"
+        marks["at"] = f"{utc(quote.at):%Y-%m-%d %H:%M}"
     opening = quote.part + "".join(f' {name}="{value}"' for name, value in marks.items())
     origin = " ".join(quoted(quote.origin).split())
     body = (f"[{origin}] " if origin else "") + quoted(quote.text.strip())

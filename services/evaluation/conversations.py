@@ -22,6 +22,7 @@ from services.ids import ConversationId
 from services.memory.models import MessageFilter, NewMessage, Role
 from services.memory.recall import Recall
 from services.memory.service import SemanticMemory
+from services.times import stored
 
 CUTOFFS = (5, 10, 20, 50)
 SESSION_CUTOFFS = (5, 10)
@@ -278,9 +279,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _microseconds(moment: datetime, *, seconds: int = 0) -> int:
-    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) + _microseconds_of(
-        seconds=seconds
-    )
+    return stored(moment) + _microseconds_of(seconds=seconds)
 
 
 def _microseconds_of(**units: float) -> int:

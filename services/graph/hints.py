@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from services.times import stored, utc
+
 _LONGEST = 100
 
 _MONTHS = {
@@ -87,7 +88,7 @@ def read_hint(hint: str, said_at: int) -> Period | None:
     if not text or len(text) > _LONGEST:
         return None
     try:
-        period = _period(text, _EPOCH + timedelta(microseconds=said_at))
+        period = _period(text, utc(said_at))
     except (ValueError, OverflowError):  # the 31st of February, the year 0
         return None
     if period and period.valid_from is not None and period.valid_to is not None:
@@ -97,11 +98,11 @@ def read_hint(hint: str, said_at: int) -> Period | None:
 
 def _period(text: str, said: datetime) -> Period | None:
     if text in _NOW:
-        return Period(valid_from=_microseconds(said))
+        return Period(valid_from=stored(said))
     if (whole := _span(text, said)) is not None:
-        return Period(_microseconds(whole.start))
+        return Period(stored(whole.start))
     if (found := _PAST_SPAN.fullmatch(text)) is not None:
-        return Period(_microseconds(_ago(found, said).start))
+        return Period(stored(_ago(found, said).start))
     return _from_to(text, said) or _open(text, said)
 
 
@@ -112,9 +113,9 @@ def _from_to(text: str, said: datetime) -> Period | None:
         if found is None or start is None:
             continue
         if found["end"] in _STILL:
-            return Period(_microseconds(start.start))
+            return Period(stored(start.start))
         if (end := _span(found["end"], said)) is not None:
-            return Period(_microseconds(start.start), _microseconds(end.end))
+            return Period(stored(start.start), stored(end.end))
     return None
 
 
@@ -124,7 +125,7 @@ def _open(text: str, said: datetime) -> Period | None:
         found = pattern.fullmatch(text)
         span = _span(_ONWARDS.sub("", found["start"]), said) if found else None
         if span is not None:
-            return Period(_microseconds(span.start))
+            return Period(stored(span.start))
     for pattern in (_UNTIL, _BEFORE):
         found = pattern.fullmatch(text)
         span = _span(found["end"], said) if found else None
@@ -136,8 +137,8 @@ def _open(text: str, said: datetime) -> Period | None:
 
 def _ended(last: _Span, said: datetime) -> Period:
     """What ended with this span. It is known to have held in the span itself, should that be past."""
-    start = _microseconds(last.start) if last.end <= said else None
-    return Period(start, _microseconds(last.end))
+    start = stored(last.start) if last.end <= said else None
+    return Period(start, stored(last.end))
 
 
 def _without_preposition(text: str) -> str:
@@ -219,7 +220,3 @@ def _months_later(first: datetime, months: int) -> datetime:
 
 def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.graph.gate import Limits
@@ -12,11 +11,11 @@ from services.graph.prose import within
 from services.graph.texts import Reading
 from services.language.prompts import delimited, escaped, one_entry
 from services.ports import ChatRequest
+from services.times import utc
 
 # Bytes of UTF-8. A message is cut, what stood before it only helps to understand it.
 MAX_TEXT_BYTES = 8 * 1_024
 MAX_CONTEXT_BYTES = 1_024
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Room for a reply: a summary or a fact is a sentence.
 _REPLY_TOKENS = 300
@@ -139,8 +138,8 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _day(microseconds: int) -> str:
+def _day(at: int) -> str:
     try:
-        return (_EPOCH + timedelta(microseconds=microseconds)).date().isoformat()
+        return utc(at).date().isoformat()
     except OverflowError:
         return "unknown"

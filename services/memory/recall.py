@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,6 +32,7 @@ from services.memory.store import MemoryDatabase
 from services.memory.vectors import COLLECTION
 from services.ports import Clock, Condition, Filter, PayloadValue
 from services.retrieval.fusion import Fused, Leg, fuse
+from services.times import utc
 
 if TYPE_CHECKING:
     from services.ports import Vector
@@ -480,7 +480,7 @@ def _any(field: str, *values: PayloadValue) -> Condition:
 def _holds(message: Message, identifier: Identifier) -> bool:
     if identifier.held_by(message.content):
         return True
-    day = datetime.fromtimestamp(message.created_at / 1_000_000, UTC)
+    day = utc(message.created_at)
     return identifier.day and identifier.held_by(f"{day.day} {day:%B} {day.year}")
 
 

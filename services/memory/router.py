@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from services.memory.identifiers import without_quotes
+from services.times import stored, utc
 
 
 class MemoryRoute(StrEnum):
@@ -129,7 +130,7 @@ def _without_time(query: str, said: str) -> str:
 
 def _period(query: str, now: int) -> tuple[int | None, int | None]:
     """The stretch that the first dated phrase names: since <= t < before, microseconds; None where it is open."""
-    moment = datetime.fromtimestamp(now / 1_000_000, UTC)
+    moment = utc(now)
     midnight = datetime.combine(moment.date(), time(), UTC)
     day = timedelta(days=1)
     hour = timedelta(hours=1)
@@ -151,7 +152,7 @@ def _period(query: str, now: int) -> tuple[int | None, int | None]:
         kind = found.lastgroup or "none"
         if kind in ranges:
             since, before = ranges[kind]
-            return _microseconds(since), _microseconds(before) if before else None
+            return stored(since), stored(before) if before else None
     return None, None
 
 
@@ -164,8 +165,4 @@ def _counted(count: str, unit: str, moment: datetime) -> tuple[int | None, int |
     except OverflowError:  # before the year 1
         return None, None
     before = moment - timedelta(days=(number - 1) * days)
-    return _microseconds(since), _microseconds(before) + 1
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+    return stored(since), stored(before) + 1

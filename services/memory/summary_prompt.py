@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.language.parsing import clean, cut, parse_object, texts, unusable, without_thinking
@@ -12,6 +11,7 @@ from services.language.prompts import delimited, escaped, one_entry, redacted
 from services.memory.models import Message
 from services.memory.tokens import TokenCounter
 from services.ports import ChatRequest
+from services.times import utc
 
 MAX_KEY_FACTS = 20
 MAX_ENTITIES = 30
@@ -21,7 +21,6 @@ _ENTITY_CHARACTERS = 80
 _PART_CHARACTERS = 1_000
 # A text with fewer letters and digits summarises nothing.
 _LEAST_LETTERS = 8
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _DATA_NOTE = """\
 The conversation stands between <messages> and </messages>, one `role: content` entry per message; further lines of a \
@@ -159,8 +158,8 @@ def _of_parts(parts: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(shown) or "(no text)"
 
 
-def _day(microseconds: int) -> str:
+def _day(at: int) -> str:
     try:
-        return (_EPOCH + timedelta(microseconds=microseconds)).date().isoformat()
+        return utc(at).date().isoformat()
     except OverflowError:
         return "unknown"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.times import utc
 from workers.cli.session import (
     AsJson,
     Conversation,
@@ -43,7 +43,7 @@ def history(
 
 
 def _line(message: Message) -> str:
-    when = datetime.fromtimestamp(message.created_at / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    when = f"{utc(message.created_at):%Y-%m-%d %H:%M:%S}"
     who = f"{message.role} ({message.speaker})" if message.speaker else message.role
     tools = "".join(f" [{part.get('kind', 'part')}]" for part in message.parts)
     hidden = "" if message.agent_visible else " (hidden from the agent)"

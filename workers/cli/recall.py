@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from services.times import utc
 from workers.cli.session import (
     AsJson,
     Namespace,
@@ -114,4 +114,4 @@ def _as_json(hit: RecallHit) -> dict[str, Any]:
 
 
 def _when(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{utc(microseconds):%Y-%m-%d %H:%M:%S}"

@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from services import errors
+from services.times import stored, utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
 # Names of stored times, besides all that end in `_at`.
 _TIMES = frozenset({"lease_until", "run_after", "valid_from", "valid_to"})
 _PIPE_WIDTH = 400
@@ -100,7 +100,7 @@ def microseconds(option: str, text: str | None) -> int | None:
             f"--{option} is {text!r}: use a date or time such as 2031-05-08T10:30"
         ) from None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
+    return stored(aware)
 
 
 def print_json(value: Any) -> None:
@@ -111,7 +111,7 @@ def print_json(value: Any) -> None:
 def _with_times(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: (_EPOCH + timedelta(microseconds=each)).isoformat()
+            name: utc(each).isoformat()
             if (name.endswith("_at") or name in _TIMES) and type(each) is int
             else _with_times(each)
             for name, each in value.items()
@@ -170,9 +170,9 @@ def table(*columns: str, rows: list[tuple[Any, ...]], title: str | None = None) 
     console().print(drawn)
 
 
-def iso_time(microseconds: int) -> str:
+def iso_time(at: int) -> str:
     """A stored time as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="seconds")
+    return utc(at).isoformat(timespec="seconds")
 
 
 def _level(settings: Any, given: dict[str, Any]) -> int:

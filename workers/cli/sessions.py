@@ -32,7 +32,7 @@ def list_sessions(
     """Sessions, the newest first."""
     with open_container(context) as container:
         most = container.settings.memory.sessions.max_history if limit is None else limit
-        found = container.sessions(namespace).list_acp_sessions(most or None)
+        found = container.sessions(namespace).list_acp_sessions(most)
     if as_json:
         print_json([asdict(info) for info in found])
         return

@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from services import errors
-from services.memory.models import MessageFilter, Role
+from services.memory.models import LATEST, MessageFilter, Role
 from services.memory.recall import MAX_LIMIT, SemanticConfig
 from services.memory.router import MemoryRoute
 from services.memory.vectors import COLLECTION
@@ -292,6 +292,11 @@ def test_the_graph_route_answers_as_hybrid(container):
     found = answer(container, "relationship of Ann and Bob")
     assert found.routing.route is MemoryRoute.GRAPH
     assert set(found.hits[0].legs) == {"keyword", "vector"}
+
+
+def test_a_day_of_the_last_year_can_be_asked_for(container):
+    (found,) = remember(container, "the end", at=LATEST)
+    assert ids(container, "what about 9999-12-31", now=START, mode="keyword") == [found]
 
 
 # More than become terms of a search.
