@@ -406,6 +406,7 @@ class Container:
             self.database,
             self.clock,
             namespace=namespace or self.settings.namespace,
+            vectors=lambda: self.message_vectors,
             title_max_chars=self.settings.memory.sessions.title_max_chars,
         )
 

@@ -110,7 +110,7 @@ def mmr(
     *,
     trade_off: float,
     limit: int,
-    threshold: float = 0.0,
+    threshold: float = -1.0,
 ) -> list[Item]:
     """Maximal marginal relevance (Carbonell and Goldstein 1998) over items given best first.
 
@@ -121,13 +121,16 @@ def mmr(
     import numpy as np
 
     left = list(relevance)
-    nearest = dict.fromkeys(left, 0.0)
+    # Of what nothing was picked yet that it could resemble; what has no vector resembles nothing.
+    nearest: dict[Item, float] = {}
     comparable = [item for item in left if item in vectors]
     matrix = np.stack([vectors[item] for item in comparable]) if comparable else None
     picked: list[Item] = []
     while left and len(picked) < limit:
         gains = [
-            trade_off * relevance[item] - (1 - trade_off) * nearest[item] if picked else relevance[item]
+            trade_off * relevance[item] - (1 - trade_off) * nearest.get(item, 0.0)
+            if picked
+            else relevance[item]
             for item in left
         ]
         chosen = left.pop(gains.index(max(gains)))
@@ -136,7 +139,7 @@ def mmr(
             similarities = (matrix @ vectors[chosen]).tolist()
             for item, similarity in zip(comparable, similarities, strict=True):
                 if similarity >= threshold:
-                    nearest[item] = max(nearest[item], similarity)
+                    nearest[item] = max(nearest.get(item, similarity), similarity)
     return picked
 
 

@@ -37,7 +37,7 @@ from services.memory.pairs import paired
 from services.memory.recall import Recall, RecallAnswer
 from services.memory.store import MemoryDatabase, MemoryUnit
 from services.memory.summaries import summary_job_if_due
-from services.memory.vectors import COLLECTION, MessageVectors, block_jobs
+from services.memory.vectors import COLLECTION, MessageVectors
 
 if TYPE_CHECKING:
     from services.context.builder import ContextBuilder
@@ -228,7 +228,7 @@ class SemanticMemory:
             found = _existing(unit, mine, conversation)
             new = unit.messages.replace(mine, found, first=first, last=last, summary=self._judged(message))
             unit.jobs.enqueue([removal_job(mine)])
-            self._ask_for_vectors(unit, mine, [new])
+            self._vectors.ask_for(unit, mine, [new])
             return new
 
     def forget(
@@ -404,21 +404,12 @@ class SemanticMemory:
         judged = [self._judged(message) for message in messages]
         ids = unit.messages.add(namespace, conversation, judged)
         wanted = [found for found, message in zip(ids, judged, strict=True) if message.embeddable]
-        self._ask_for_vectors(unit, namespace, wanted)
+        self._vectors.ask_for(unit, namespace, wanted)
         self._ask_for_summary(unit, namespace, conversation)
         if self._extract_graph:
             said = [found for found, message in zip(ids, judged, strict=True) if message.states_facts]
             self._ask_for_graph(unit, namespace, said)
         return ids
-
-    def _ask_for_vectors(self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]) -> None:
-        if not ids or not self._vectors.wanted:
-            return
-        try:
-            unit.jobs.enqueue(block_jobs(namespace, ids))
-        except errors.BackPressure as error:
-            # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
-            log.warning("message_waits_for_backfill reason=%s", error)
 
     def _ask_for_graph(self, unit: MemoryUnit, namespace: str, ids: Sequence[MessageId]) -> list[int]:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,7 @@ from typing import Protocol
 from services import errors
 from services.ids import ConversationId, MessageId
 from services.jobs.store import JobRows
-from services.memory.vectors import block_jobs
+from services.memory.vectors import MessageVectors
 from services.ports import Clock
 
 _LONGEST_ID = 512
@@ -98,17 +98,24 @@ class SqliteStore:
     """The ACP sessions of one namespace. Sessions of other namespaces do not exist for it."""
 
     def __init__(
-        self, database: SessionDatabase, clock: Clock, *, namespace: str, title_max_chars: int = 60
+        self,
+        database: SessionDatabase,
+        clock: Clock,
+        *,
+        namespace: str,
+        vectors: Callable[[], MessageVectors],
+        title_max_chars: int = 60,
     ) -> None:
         self._database = database
         self._clock = clock
         self._namespace = namespace
+        self._vectors = vectors
         self._title_max_chars = title_max_chars
 
     def list_acp_sessions(self, limit: int | None = None) -> list[AcpSessionInfo]:
-        """Sessions by `created_at`, newest first, ties by id; all of them unless a limit is given."""
+        """Sessions by `created_at`, newest first, ties by id; all of them for a limit of 0 or None."""
         with self._database.read() as unit:
-            return unit.sessions.all(self._namespace, limit=limit)
+            return unit.sessions.all(self._namespace, limit=limit or None)
 
     def acp_session(self, session_id: str) -> AcpSessionInfo:
         """One session. Raises NotFound."""
@@ -169,7 +176,7 @@ class SqliteStore:
             copied = None
             if source.conversation_id is not None:
                 copied, ids = unit.sessions.copy_conversation(self._namespace, source.conversation_id)
-                unit.jobs.enqueue(block_jobs(self._namespace, ids))
+                self._vectors().ask_for(unit, self._namespace, ids)
             fork = self._new(new_id, source.title, copied)
             if not unit.sessions.create(self._namespace, fork):
                 raise errors.InputError(f"session {new_id} exists already: choose another id")

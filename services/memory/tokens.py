@@ -66,7 +66,7 @@ class TokenCounter:
         while waiting:
             value = waiting.pop()
             if isinstance(value, Mapping):
-                total += _SCHEMA_PER_OBJECT + sum(_SCHEMA_PER_KEY + self._raw(str(key)) for key in value)
+                total += _SCHEMA_PER_OBJECT + sum(_SCHEMA_PER_KEY + self._raw(_as_text(key)) for key in value)
                 waiting += value.values()
             elif isinstance(value, list | tuple):
                 total += _SCHEMA_PER_OBJECT

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import Protocol
 
+from services import errors
 from services.embedding.spaces import Space, VectorSpaces
 from services.embedding.store import CollectionState
 from services.embedding.upkeep import VectorOwner
@@ -11,12 +14,23 @@ from services.embedding.writing import VectorWriter, Written
 from services.ids import MessageId
 from services.jobs.models import EMBED_MESSAGES, NewJob
 from services.jobs.run import JobRun
+from services.jobs.store import JobRows
 from services.memory.store import MemoryDatabase, MessageText, block_of
 from services.ports import PayloadValue
+
+log = logging.getLogger(__name__)
 
 COLLECTION = "zeph_conversations"
 _MESSAGES_PER_CALL = 32
 _BLOCKS_PER_BACKFILL = 10_000
+
+
+class HasJobs(Protocol):
+    """A unit of work with the ledger in it."""
+
+    @property
+    def jobs(self) -> JobRows:
+        """The job ledger."""
 
 
 class MessageVectors:
@@ -36,6 +50,16 @@ class MessageVectors:
     def owner(self) -> VectorOwner:
         """Messages, as upkeep sees them."""
         return VectorOwner("message", "message_id", lambda unit: unit.messages, self.embed_into, block_job)
+
+    def ask_for(self, unit: HasJobs, namespace: str, ids: Sequence[MessageId]) -> None:
+        """Have workers give these messages their vectors, as part of the unit that stores them."""
+        if not ids or not self.wanted:
+            return
+        try:
+            unit.jobs.enqueue(block_jobs(namespace, ids))
+        except errors.BackPressure as error:
+            # A full ledger must not make an agent forget: the scheduled backfill finds what has no vectors.
+            log.warning("message_waits_for_backfill reason=%s", error)
 
     def embed_block(self, run: JobRun) -> None:
         """Give every message of the job's block its vectors; a message that the model refuses is counted and passed."""

@@ -44,6 +44,8 @@ def test_rank_05_trade_off_1_keeps_the_order_and_0_looks_only_for_what_differs()
     vectors = {1: RIGHT, 2: MOSTLY_RIGHT, 3: UP}
     assert mmr(relevance, vectors, trade_off=1, limit=3) == [1, 2, 3]
     assert mmr(relevance, vectors, trade_off=0, limit=3) == [1, 3, 2]
+    opposed = {1: RIGHT, 2: UP, 3: -RIGHT}
+    assert mmr({1: 1.0, 2: 0.9, 3: 0.8}, opposed, trade_off=0, limit=2) == [1, 3]
 
 
 def test_the_top_comes_first_and_the_earlier_wins_ties():

@@ -32,6 +32,7 @@ def test_sessions_are_listed_newest_first_and_ties_by_id_b41(container, store):
         container.clock.advance(1)
     assert [info.id for info in store.list_acp_sessions()] == ["newest", "a", "b", "c"]
     assert [info.id for info in store.list_acp_sessions(limit=2)] == ["newest", "a"]
+    assert len(store.list_acp_sessions(0)) == 4
 
 
 def test_creating_a_session_again_changes_nothing(container, store):
@@ -208,6 +209,19 @@ def test_a_fork_copies_messages_in_order_under_fresh_ids_and_nothing_else_b50(co
     assert [message.access_count for message in new] == [0, 0, 0]
     assert rows(container, "SELECT conversation_id FROM summaries") == [(made,)]
     assert rows(container, "SELECT kind FROM jobs") == [("memory.embed_messages",)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "waiting"), [({"jobs__max_live_jobs": 1}, 1), ({"embedding__provider": "none"}, 0)]
+)
+def test_a_fork_needs_neither_room_in_the_ledger_nor_an_embedder(build, settings, waiting):
+    container = build(**settings)
+    container.memory.remember("user", "one", conversation="c")
+    store = container.sessions()
+    store.create_acp_session("s", conversation_id=rows(container, "SELECT id FROM conversations")[0][0])
+    assert store.fork_acp_session("s", "t").conversation_id is not None
+    live = "SELECT count(*) FROM jobs WHERE kind = 'memory.embed_messages' AND state = 'pending'"
+    assert rows(container, live) == [(waiting,)]
 
 
 def test_a_fork_needs_a_source_and_a_free_id(container, store):

@@ -121,7 +121,7 @@ def test_a_deep_or_odd_schema_is_counted_without_an_error() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert TokenCounter().count_tool_schema(deep) > 100_000
-    assert TokenCounter().count_tool_schema({1: object(), "\ud800": {2}}) > 0
+    assert TokenCounter().count_tool_schema({1: object(), "\ud800": {2}, 10**5_000: 1}) > 0
     loop: dict[str, object] = {"kind": "tool_use"}
     loop["input"] = loop
     assert TokenCounter().count_message("", [loop]) > 20
