@@ -264,6 +264,11 @@ class SqlMessageRows(MarkedRows):
             found |= set(self._connection.execute(known).scalars())
         return found
 
+    def count_imported(self, conversation_id: ConversationId) -> int:
+        """See MessageRows."""
+        mine = (m.c.conversation_id == conversation_id, m.c.import_key.is_not(None), m.c.deleted_at.is_(None))
+        return int(self._connection.execute(sa.select(sa.func.count()).where(*mine)).scalar_one())
+
     def stats(self, namespace: str, physical: str | None) -> MemoryStats:
         """See MessageRows."""
         alive = m.c.deleted_at.is_(None)

@@ -133,6 +133,9 @@ class MessageRows(EmbeddedRows, Protocol):
     def import_keys(self, conversation_id: ConversationId, keys: Sequence[str]) -> set[str]:
         """Those of the import keys that the conversation has already."""
 
+    def count_imported(self, conversation_id: ConversationId) -> int:
+        """Messages of the conversation that have an import key."""
+
     def stats(self, namespace: str, physical: str | None) -> MemoryStats:
         """What the namespace holds, and how much of it has vectors in this collection."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -80,6 +82,29 @@ def import_transcript(
             new = len(memory.remember_many(name, messages, namespace=namespace))
             added, known = added + new, known + len(messages) - new
     return ImportReport(added, known, nuls, tuple(bad))
+
+
+def check_origin(
+    memory: SemanticMemory, lines: Iterable[bytes], *, conversation: str, namespace: str | None = None
+) -> None:
+    """Raise InputError when a conversation that was named after a file was filled from another file than this one.
+
+    The same file, grown or cut short, has all that was imported, or nothing else.
+    """
+    seen: Counter[str] = Counter()
+    keys = set()
+    for _, raw in itertools.chain.from_iterable(_steps(lines)):
+        with suppress(errors.InputError):
+            line = _read(raw, conversation)
+            if line.conversation == conversation:
+                same = import_key(line.message, 0)
+                keys.add(import_key(line.message, seen[same]))
+                seen[same] += 1
+    if memory.holds_others(conversation, keys, namespace=namespace):
+        raise errors.InputError(
+            f"conversation {conversation} holds messages of another file of that name, or of an older state of this one: "
+            f"say which one this file belongs to with --conversation ({conversation} adds to the one that is there)"
+        )
 
 
 def _steps(lines: Iterable[bytes]) -> Iterator[list[tuple[int, bytes]]]:

@@ -14,7 +14,6 @@ from workers.cli.graph_extraction import read_texts
 from workers.cli.session import (
     EXIT_FAILURES,
     AsJson,
-    Conversation,
     Namespace,
     console,
     conversation_name,
@@ -38,7 +37,12 @@ def import_file(
         Path, typer.Argument(exists=True, dir_okay=False, help="JSON Lines, one message a line.")
     ],
     *,
-    conversation: Conversation = None,
+    conversation: Annotated[
+        str | None,
+        typer.Option(
+            help="Where lines that name none go: its key, or its id as id:7; default: the file's name."
+        ),
+    ] = None,
     namespace: Namespace = None,
     detach: Annotated[bool, typer.Option("--detach", help="Leave vectors and graph to workers.")] = False,
     as_json: AsJson = False,
@@ -46,19 +50,21 @@ def import_file(
     """Store the messages of a file; the same file again adds nothing.
 
     A line is an object with role and content, and perhaps conversation, speaker, created_at and parts. Lines that name no
-    conversation go to the one given, or to one named like the file. Exit code 1: some lines are bad; each is named, and
+    conversation go to the one given, or to one named like the file, which another file of that name may not add to. Exit code 1: some lines are bad; each is named, and
     the rest is stored.
     """
-    from services.memory.transcript import import_transcript
+    from services.memory.transcript import check_origin, import_transcript
 
     with open_container(context) as container:
         started = time.monotonic()
         with file.open("rb") as lines:
+            name = conversation_name(conversation)
+            # A pipe can be read once only.
+            if name is None and lines.seekable():
+                check_origin(container.memory, lines, conversation=file.stem, namespace=namespace)
+                lines.seek(0)
             report = import_transcript(
-                container.memory,
-                lines,
-                conversation=conversation_name(conversation) or file.stem,
-                namespace=namespace,
+                container.memory, lines, conversation=name or file.stem, namespace=namespace
             )
         alone = not container.settings.jobs.broker_url.get_secret_value()
         if alone and not detach:

@@ -26,6 +26,31 @@ def test_a_file_is_imported_with_its_vectors_and_once_only(zeph, chat, opened):
     assert rows(opened, "SELECT count(*) FROM messages") == [(5,)]
 
 
+def test_another_file_of_the_same_name_loses_none_of_its_lines_to_the_first_ones_conversation(
+    zeph, chat, opened, tmp_path
+):
+    zeph("chat", "import", chat)
+    other = tmp_path / "other" / "holiday.jsonl"
+    other.parent.mkdir()
+    lines = chat.read_text().splitlines(keepends=True)
+    other.write_text(lines[0] + '{"role": "user", "content": "elsewhere"}\n')
+    refused = zeph("chat", "import", other)
+    assert (refused.code, "--conversation" in refused.err) == (2, True)
+    assert rows(opened, "SELECT count(*) FROM messages") == [(5,)]
+    assert zeph("chat", "import", other, "--conversation", "second").code == 0
+    assert rows(opened, "SELECT count(*) FROM messages") == [(7,)]
+
+
+@pytest.mark.parametrize("change", ["grown", "cut"])
+def test_the_same_file_grown_or_cut_short_is_imported_as_before(zeph, chat, opened, change):
+    zeph("chat", "import", chat)
+    lines = chat.read_text().splitlines(keepends=True)
+    more = '{"role": "user", "content": "one more"}\n'
+    chat.write_text("".join([*lines, more] if change == "grown" else lines[:2]))
+    assert zeph("chat", "import", chat).code == 0
+    assert rows(opened, "SELECT count(*) FROM messages") == [(6 if change == "grown" else 5,)]
+
+
 def test_a_bad_line_is_named_the_rest_is_stored_and_the_exit_code_tells(zeph, chat, opened):
     with chat.open("a") as file:
         file.write('nonsense\n{"role": "user", "content": "nul \\u0000"}\n')
