@@ -610,13 +610,16 @@ def _default_data_dir() -> Path:
         raise errors.SettingsError("this user has no home folder: set ZEPH_DATA_DIR") from error
 
 
+NAMESPACE_PATTERN = r"^\S{1,128}$"
+
+
 class Settings(Section):
     """All settings, checked. Equal input gives equal settings; nothing changes them later."""
 
     data_dir: AnyPath = Field(default_factory=_default_data_dir, description="Folder of everything stored.")
     namespace: str = Field(
         default="default",
-        pattern=r"^\S{1,128}$",
+        pattern=NAMESPACE_PATTERN,
         description="Whose memory this is: a user, an agent or a tenant.",
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
@@ -832,7 +835,8 @@ def _nested(given: Iterable[_Given]) -> dict[str, Any]:
 def _read_toml(path: Path, *, must_exist: bool) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        # A data folder that is a file is named by whoever needs the folder.
         if not must_exist:
             return {}
         raise errors.SettingsError(

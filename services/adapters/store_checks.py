@@ -145,6 +145,9 @@ class FullTextCheck:
 
     def find(self) -> Iterator[Finding]:
         """See Check."""
+        with self._sqlite.read() as connection:
+            # Of what is no database, nothing can be said of its indexes.
+            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
         for name in tables.FULL_TEXT_TABLES:
             if line := migrations.index_damage(self._sqlite, name):
                 yield Finding("full_text", name, line, 1, repairable=True, remedy="builds the index anew")

@@ -154,7 +154,9 @@ class Corrections:
             if conversation is not None:
                 found = unit.messages.resolve(mine, conversation)
                 if found is None:
-                    raise errors.NotFound(f"namespace {mine} has no conversation {conversation}")
+                    raise errors.NotFound(
+                        f"namespace {mine} has no conversation {conversation}: `zeph memory conversations` shows them"
+                    )
             return unit.corrections.select(
                 mine,
                 session_id=session,

@@ -143,6 +143,9 @@ class GraphStore:
         with self._database.write() as unit:
             kept, gone = (_required(unit, namespace, name) for name in (winner, loser))
             if kept.id == gone.id:
+                # By another name it was merged before.
+                if loser in (winner, kept.id) or canonical(str(loser)) == canonical(str(winner)):
+                    raise errors.InputError(f"{winner!r} and {loser!r} are one entity already")
                 return kept
             if isinstance(loser, str) and canonical(loser) != gone.canonical_name:
                 raise errors.InputError(
@@ -177,6 +180,11 @@ class GraphStore:
                     moving[edge_id].target_id,
                 ):
                     raise errors.NotFound(f"{old.name!r} has no fact {edge_id}")
+            called = {alias.name for alias in unit.graph.aliases(namespace, [old.id])}
+            if not edges and keys[0] not in called:
+                raise errors.InputError(
+                    f"{old.name!r} is not called {names[0]!r}: give one of its names, or the facts (--fact) that go to {names[0]!r}"
+                )
             new_id = unit.graph.add_entities(namespace, [NewEntity(display(names[0]), keys[0], old.type)])[0]
             unit.graph.remove_aliases(namespace, old.id, keys[:1])
             unit.graph.move_aliases(namespace, keys[1:], of=old.id, to=new_id)

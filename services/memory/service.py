@@ -259,7 +259,8 @@ class SemanticMemory:
         """
         if sum((bool(messages), conversation is not None, everything)) != 1:
             raise errors.InputError(
-                "nothing is forgotten by guessing: name messages, a conversation or everything"
+                "nothing is forgotten by guessing: name messages, a conversation (--conversation) or everything "
+                "(--everything)"
             )
         mine = namespace or self._namespace
         with self._database.write() as unit:
@@ -484,4 +485,6 @@ def _existing(unit: MemoryUnit, namespace: str, conversation: ConversationId | s
 
 
 def _unknown(namespace: str, conversation: ConversationId | str) -> errors.NotFound:
-    return errors.NotFound(f"namespace {namespace} has no conversation {conversation}")
+    return errors.NotFound(
+        f"namespace {namespace} has no conversation {conversation}: `zeph memory conversations` shows them"
+    )

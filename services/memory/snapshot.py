@@ -194,7 +194,7 @@ class MemorySnapshot:
         with `vectors` DimensionMismatch and VectorStoreUnavailable.
         """
         if path.exists() and not overwrite:
-            raise errors.InputError(f"{path} exists already: choose another name, or say that it may go")
+            raise errors.InputError(f"{path} exists already: choose another name, or overwrite it (--force)")
         export = _Export(self._database, self._vectors, namespace)
         records = export.everything(vectors=vectors) if session_id is None else export.one(session_id)
         with new_file(path) as file:

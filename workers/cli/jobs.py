@@ -13,6 +13,7 @@ from workers.cli.session import AsJson, Namespace, iso_time, open_container, pri
 
 if TYPE_CHECKING:
     from services.jobs.models import Job
+    from services.jobs.store import JobUnit
 
 app = typer.Typer(no_args_is_help=True, help="See and steer queued, running and dead jobs.")
 
@@ -63,9 +64,7 @@ def show(context: typer.Context, job_id: JobId, *, as_json: AsJson = False) -> N
 
     with open_container(context) as container:
         with container.database.read() as unit:
-            job = unit.jobs.get(job_id)
-        if job is None:
-            raise errors.NotFound(f"there is no job {job_id}: `zeph jobs list` shows them")
+            job = _required(unit, job_id)
         facts = _as_json(job)
         if job.kind == INGEST_BATCH.name:
             facts["progress"] = asdict(batch_progress(container.database, job_id, job.namespace))
@@ -93,10 +92,11 @@ def retry(
         # Batches before their children, whose retry would make a dead batch wait instead of run.
         ids = sorted(job.id for job in dead) if job_id is None else [job_id]
         done = sum(unit.jobs.retry(found, now=container.clock.now()) for found in ids)
-    if job_id is not None and not done:
-        raise errors.InputError(
-            f"job {job_id} cannot be retried: it does not exist, is not dead, or the same work is queued anew"
-        )
+        if job_id is not None and not done:
+            found_job = _required(unit, job_id)
+            is_dead = found_job.state is JobState.DEAD
+            reason = "the same work is queued anew" if is_dead else f"it is {found_job.state}, not dead"
+            raise errors.InputError(f"job {job_id} cannot be retried: {reason}")
     say(f"{done} jobs wait again")
 
 
@@ -105,7 +105,9 @@ def cancel(context: typer.Context, job_id: JobId) -> None:
     """Stop a job and its children: at once if they wait, at their next item if they run."""
     with open_container(context) as container, container.database.write() as unit:
         if not unit.jobs.cancel(job_id, now=container.clock.now()):
-            raise errors.InputError(f"job {job_id} does not exist or is finished: `zeph jobs show {job_id}`")
+            raise errors.InputError(
+                f"job {job_id} cannot be cancelled: it is {_required(unit, job_id).state} already"
+            )
     say(f"job {job_id} is cancelled")
 
 
@@ -125,6 +127,13 @@ def purge(
         before = container.clock.now() - int(older_than_days * _DAY_MICROSECONDS)
         count = unit.jobs.purge(finished_before=before, states=(state,))
     say(f"{count} jobs purged")
+
+
+def _required(unit: JobUnit, job_id: int) -> Job:
+    found = unit.jobs.get(job_id)
+    if found is None:
+        raise errors.NotFound(f"there is no job {job_id}: `zeph jobs list` shows them")
+    return found
 
 
 def _as_json(job: Job) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -76,7 +77,9 @@ def options(
     context: typer.Context,
     *,
     config_path: Annotated[Path | None, typer.Option("--config", help="Settings file.")] = None,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of everything stored.")] = None,
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", metavar="PATH", help="Folder of everything stored.")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Log what happens to standard error.")
     ] = False,
@@ -88,7 +91,11 @@ def options(
 
         typer.echo(f"zeph {installed('zeph-memory')}")
         raise typer.Exit
-    overrides = {"data_dir": str(data_dir.expanduser().absolute())} if data_dir else {}
+    if data_dir == "":
+        raise errors.InputError(
+            "--data-dir is empty: name a folder, or leave it out for that of the settings"
+        )
+    overrides = {"data_dir": str(Path(data_dir).expanduser().absolute())} if data_dir else {}
     context.obj = {"config": config_path, "overrides": overrides, "verbose": verbose}
 
 
@@ -102,6 +109,10 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app()
+    except OSError as error:
+        # What has a name is an error of its own long before; what is left is the output.
+        what = f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
+        _fail(f"error: {what}: {error.strerror or error}", EXIT_UNAVAILABLE)
     except errors.TransientError as error:
         _fail(f"error: {error} (try again later)", EXIT_UNAVAILABLE)
     except errors.MemoryError as error:
@@ -110,14 +121,26 @@ def main() -> None:
 
 def program() -> None:
     """`main` as a process: ends at once when the work is done, because taking the model apart costs 150 ms."""
+    _open_streams()
     try:
         main()
         code: int | str | None = 0
     except SystemExit as ending:
         code = ending.code
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # What could not be written has been said.
+        with suppress(OSError):
+            stream.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+def _open_streams() -> None:
+    """Give a process that was started without them standard streams, or the first files it opens would be these."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest free number is taken, and those below are open by now.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def _fail(message: str, code: int) -> None:

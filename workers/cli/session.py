@@ -37,8 +37,26 @@ EXIT_UNAVAILABLE = 3
 EXIT_INTERRUPTED = 130
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def _checked_namespace(value: str | None) -> str | None:
+    if value is None:
+        return None
+    from services.settings import NAMESPACE_PATTERN
+
+    if not re.fullmatch(NAMESPACE_PATTERN, value):
+        raise typer.BadParameter("use 1 to 128 characters without blanks")
+    return value
+
+
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Whose memory; default: the setting `namespace`.")
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Whose memory; default: the setting `namespace`.",
+        callback=_checked_namespace,
+    ),
 ]
 Collection = Annotated[
     str | None,

@@ -164,6 +164,7 @@ def test_a_split_that_makes_no_sense_is_refused(container):
         (["\u200b"], [], "needs a name"),
         (["ann"], [], "own name"),
         (["Bob"], [], "another entity"),
+        (["Anna"], [], "not called 'Anna'"),
         (["Anna"], [foreign], "no fact"),
         (["Anna"], [4_711], "no fact"),
     ):
@@ -172,10 +173,16 @@ def test_a_split_that_makes_no_sense_is_refused(container):
     assert {entity.name for entity in container.graph.entities(NS)} == {"Ann", "Bob", "Cid", "Dan"}
 
 
+def test_one_entity_cannot_be_merged_with_itself(container):
+    store(container, "Ann|knows|Bob")
+    with pytest.raises(errors.InputError, match="one entity already"):
+        container.graph.merge(NS, "Ann", "ann")
+
+
 def test_what_was_split_off_goes_with_the_texts_of_both(container):
     source = message(container)
     container.graph.store(NS, found("Ann|knows|Bob"), source)
-    container.graph.split(NS, "Ann", ["Anna"])
+    container.graph.split(NS, "Ann", ["Anna"], [container.graph.facts(NS, "Ann")[0].edge.id])
     container.memory.forget(messages=[source.message_id])
 
     assert container.graph.entities(NS) == []

@@ -60,6 +60,8 @@ def test_a_file_that_is_no_database_is_named(zeph, data_dir):
     result = zeph("doctor")
     assert result.code == 1
     assert "file_unreadable" in result.out
+    assert "full_text" not in result.out
+    assert "--repair" not in result.out
 
 
 def test_a_database_of_a_newer_version_is_named_and_left_alone(zeph, opened):

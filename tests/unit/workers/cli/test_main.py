@@ -83,6 +83,11 @@ def test_help_answers_without_the_heavy_libraries():
         ["worker", "--queue", "nonsense"],
         ["--config", "/does/not/exist.toml", "status"],
         ["--data-dir", "/dev/null/x", "status"],
+        ["--data-dir", "", "status"],
+        ["remember", "x", "--namespace", ""],
+        ["remember", "x", "--namespace", "a b"],
+        ["remember", "x", "--namespace", "a" * 129],
+        ["history", "--conversation", "nothing"],
         ["db", "backup", "/does/not/exist/copy.db"],
     ],
     ids=lambda arguments: " ".join(arguments).encode("ascii", "replace").decode(),
@@ -148,6 +153,31 @@ def test_the_installed_program_is_quiet_when_its_reader_goes_away(data_dir):
     result = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
     assert len(result.stdout.splitlines()) == 1
     assert result.stderr == ""
+
+
+def test_a_data_folder_that_is_a_file_is_named(zeph, tmp_path):
+    (tmp_path / "afile").write_text("x")
+    result = zeph("--data-dir", tmp_path / "afile", "status")
+    assert (result.code, result.out) == (2, "")
+    assert "afile" in result.err
+    assert "data_dir" in result.err
+    assert "settings file" not in result.err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_the_installed_program_works_without_standard_streams(data_dir, opened, closed):
+    shell = ["bash", "-c", f"{PROGRAM} remember 'said into the void' {closed}"]
+    result = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert [message.content for message in opened.memory.history()] == ["said into the void"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_output_that_cannot_be_written_is_one_line_and_no_traceback(data_dir):
+    shell = ["bash", "-c", f"{PROGRAM} status >/dev/full"]
+    result = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 3
+    assert result.stderr == "error: the output cannot be written: No space left on device\n"
 
 
 def test_the_installed_program_says_what_is_wrong_in_one_line(data_dir):
