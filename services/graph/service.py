@@ -183,7 +183,8 @@ class GraphStore:
             called = {alias.name for alias in unit.graph.aliases(namespace, [old.id])}
             if not edges and keys[0] not in called:
                 raise errors.InputError(
-                    f"{old.name!r} is not called {names[0]!r}: give one of its names, or the facts (--fact) that go to {names[0]!r}"
+                    f"{old.name!r} is not called {names[0]!r}: give one of its names, or the facts (--fact) that go "
+                    f"to {names[0]!r}"
                 )
             new_id = unit.graph.add_entities(namespace, [NewEntity(display(names[0]), keys[0], old.type)])[0]
             unit.graph.remove_aliases(namespace, old.id, keys[:1])

@@ -187,9 +187,9 @@ class Recall:
     ) -> RecallAnswer:
         """The messages that matter, best first; fewer than `limit` only when fewer pass the filter and match.
 
-        `mode` is hybrid, keyword or vector; None lets the router choose. `as_of` reads what was remembered and visible
-        at that time, as that of `where` does; `now` anchors words such as "yesterday" and the decay: microseconds, the clock's time by
-        default. Deleted messages never come. Limits are clamped to [1, 1000]. Raises InputError.
+        `mode` is hybrid, keyword or vector; None lets the router choose. `as_of`, here or in `where`, reads what was
+        remembered and visible at that time; `now` anchors words such as "yesterday" and the decay: microseconds, the
+        clock's time by default. Deleted messages never come. Limits are clamped to [1, 1000]. Raises InputError.
         """
         if mode is not None and mode not in MODES:
             raise errors.InputError(f"recall mode is {mode!r}: use one of {', '.join(MODES)}")

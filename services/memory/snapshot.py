@@ -478,7 +478,7 @@ def message_identity(message: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _spelt_alike(parts: Any) -> str:
-    """Parts of a file, or as the database holds them, in one spelling of the many that JSON has; damaged ones as they are."""
+    """Parts of a file or of a row in one spelling of the many that JSON has; damaged ones as they are."""
     try:
         return json.dumps(json.loads(parts) if isinstance(parts, str) else parts, sort_keys=True)
     except ValueError:

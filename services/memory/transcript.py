@@ -102,8 +102,8 @@ def check_origin(
                 seen[same] += 1
     if memory.holds_others(conversation, keys, namespace=namespace):
         raise errors.InputError(
-            f"conversation {conversation} holds messages of another file of that name, or of an older state of this one: "
-            f"say which one this file belongs to with --conversation ({conversation} adds to the one that is there)"
+            f"conversation {conversation} holds messages of another file of that name, or of an older state of this "
+            f"one: name the one that this file belongs to with --conversation ({conversation} adds to what is there)"
         )
 
 

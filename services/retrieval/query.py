@@ -1,8 +1,8 @@
 """User text to full-text search terms. Pure; any string at all is a valid query.
 
 User text never reaches MATCH raw: words are cut out by the index's own rules, quoted, and joined by OR, so that BM25
-ranks and no word is required. Scripts written without blanks are searched by pairs of characters, and so are parts of words in
-scripts whose words carry their articles and endings.
+ranks and no word is required. Scripts written without blanks are searched by pairs of characters, and so are parts of words
+in scripts whose words carry their articles and endings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNSPACED = re.compile(
     "[\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     "\uac00-\ud7af\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff]+"
 )
-# Words of Hebrew, Arabic and the scripts of India, without digits and punctuation.
+# Words of Hebrew, Arabic and the scripts of India.
 _JOINED = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7-\u05f2\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06dc"
     "\u06df-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff\u0900-\u0963\u0970-\u0dff]{3,}"

@@ -49,9 +49,9 @@ def import_file(
 ) -> None:
     """Store the messages of a file; the same file again adds nothing.
 
-    A line is an object with role and content, and perhaps conversation, speaker, created_at and parts. Lines that name no
-    conversation go to the one given, or to one named like the file, which another file of that name may not add to. Exit code 1: some lines are bad; each is named, and
-    the rest is stored.
+    A line is an object with role and content, and perhaps conversation, speaker, created_at and parts. Lines that name
+    no conversation go to the one given, or to one named like the file, to which another file of that name may not add.
+    Exit code 1: some lines are bad; each is named, and the rest is stored.
     """
     from services.memory.transcript import check_origin, import_transcript
 

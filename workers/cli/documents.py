@@ -20,7 +20,7 @@ def list_documents(
     collection: Collection = None,
     namespace: Namespace = None,
     after: Annotated[str, typer.Option(help="Continue behind this source.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-k", min=1, max=10_000, help="Documents at most.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Stored documents by source, with chunks and how many of them have vectors."""

@@ -129,7 +129,7 @@ def graph(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="Re-DocRED as gzipped JSON lines.")],
     *,
-    limit: Annotated[int | None, typer.Option(min=1, help="Paragraphs at most.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-k", min=1, help="Paragraphs at most.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64)] = 2,
     as_json: AsJson = False,
 ) -> None:

@@ -17,10 +17,10 @@ from workers.cli.session import (
     Conversation,
     Namespace,
     console,
-    conversation_name,
     open_container,
     print_json,
     say,
+    the_conversation,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def extract(
             jobs = container.graph_extraction.submit(mine, message)
         else:
             jobs = container.graph_extraction.submit_conversation(
-                mine, _existing(container, mine, conversation)
+                mine, the_conversation(container, mine, conversation)
             )
         _follow(container, jobs, lambda: 0, concurrency=concurrency, detach=detach, as_json=as_json)
 
@@ -76,7 +76,9 @@ def extract(
 def backfill(
     context: typer.Context,
     *,
-    limit: Annotated[int | None, typer.Option(min=1, help="Texts at most, the oldest first.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-k", min=1, help="Texts at most, the oldest first.")
+    ] = None,
     replace_local: Annotated[
         bool,
         typer.Option("--replace-local", help="Also read again what only the local extractor has read."),
@@ -110,14 +112,6 @@ def _refuse_unknown(container: Container, namespace: str, messages: Sequence[int
     unknown = [message for message in messages if message not in found]
     if unknown:
         raise errors.NotFound(f"namespace {namespace} has no message {', '.join(map(str, unknown))}")
-
-
-def _existing(container: Container, namespace: str, name: str | None) -> int:
-    with container.database.read() as unit:
-        found = unit.messages.resolve(namespace, conversation_name(name))
-    if found is None:
-        raise errors.NotFound(f"namespace {namespace} has no conversation {name}")
-    return found
 
 
 def _follow(

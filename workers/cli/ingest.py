@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 _LISTED = 20
 _POLL_SECONDS = 0.25
 _STANDSTILL_SECONDS = 15.0
+_REMINDER_SECONDS = 60.0
+_NO_WORKER = (
+    "waiting: no worker has taken batch {batch} yet. Is one running (`celery -A workers.app worker`), and does its "
+    "broker answer? `zeph worker` does the work without one. Ctrl-C loses nothing, and `zeph jobs show {batch}` tells "
+    "how far it is"
+)
 
 
 def ingest(
@@ -138,7 +144,7 @@ def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -
 
     out = console(stderr=True)
     bar = _progress_bar(out, shown=out.is_terminal and not quiet)
-    started, moved, warned = time.monotonic(), -1, False
+    started, moved = time.monotonic(), -1
     with bar:
         files = bar.add_task("files", total=None, rate="", failures="")
         chunks = bar.add_task("chunks", total=None, rate="", failures="")
@@ -149,14 +155,11 @@ def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -
                 return now
             if moved != (moved := now.files_done + now.vectors):
                 started = time.monotonic()
-            elif not warned and time.monotonic() - started > _STANDSTILL_SECONDS:
-                reason = waits_for(container.database, batch_id)
-                warned = now.state == "pending" or reason is not None
+            elif time.monotonic() - started > _STANDSTILL_SECONDS:
+                started += _REMINDER_SECONDS
                 if now.state == "pending":
-                    out.print(
-                        "no worker has taken the batch yet: is one running? (`celery -A workers.app worker`)"
-                    )
-                elif reason is not None:
+                    out.print(_NO_WORKER.format(batch=batch_id), markup=False)
+                elif reason := waits_for(container.database, batch_id):
                     waits = f"waiting: {reason} (what is read is found by words; Ctrl-C loses nothing)"
                     out.print(visible(waits), markup=False)
             time.sleep(_POLL_SECONDS)

@@ -32,7 +32,7 @@ def list_jobs(
         int | None, typer.Option(min=1, max=_LARGEST_ID, help="Only jobs of this batch.")
     ] = None,
     namespace: Namespace = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-k", min=1, max=10_000, help="Jobs at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """The newest jobs."""

@@ -46,7 +46,9 @@ def conversations(
     context: typer.Context,
     *,
     after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Continue behind this id.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-k", min=1, max=10_000, help="Conversations at most.")
+    ] = 100,
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:

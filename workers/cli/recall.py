@@ -47,7 +47,10 @@ def recall(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the messages that matter most for a query, best first. `--as-of` answers as memory would have then."""
+    """Print the messages that matter most for a query, best first, near-duplicates of better ones later.
+
+    `--as-of` answers as memory would have then.
+    """
     from services.memory.models import MessageFilter, as_role
 
     with open_container(context) as container:

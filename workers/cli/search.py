@@ -55,7 +55,7 @@ def search(
     for leg, reason in zip(answer.degraded, answer.reasons, strict=True):
         say(f"degraded: no {leg} results: {reason}", err=True)
     if not answer.hits:
-        say("nothing found: is the collection ingested? `zeph documents list`", err=True)
+        say("nothing found: `zeph documents list` shows what this namespace and collection hold", err=True)
     for rank, hit in enumerate(answer.hits, start=1):
         _print_hit(rank, hit, explain=explain)
 

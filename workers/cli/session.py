@@ -107,6 +107,17 @@ def conversation_name(value: str | None) -> ConversationName:
     return cast("ConversationId", int(number))
 
 
+def the_conversation(container: Container, namespace: str, value: str | None) -> ConversationId:
+    """The id of the conversation that --conversation means. Raises InputError, NotFound."""
+    with container.database.read() as unit:
+        found = unit.messages.resolve(namespace, conversation_name(value))
+    if found is None:
+        raise errors.NotFound(
+            f"namespace {namespace} has no conversation {value or 'at all'}: `zeph memory conversations` shows them"
+        )
+    return found
+
+
 def microseconds(option: str, text: str | None) -> int | None:
     """A time that an option of that name gives, as it is stored; None for none. Raises InputError."""
     if text is None:

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from services import errors
-from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, say_facts, table
+from workers.cli.session import (
+    AsJson,
+    Namespace,
+    iso_time,
+    open_container,
+    print_json,
+    say,
+    say_facts,
+    table,
+    the_conversation,
+)
 from workers.cli.snapshot import Force, NewFile, import_file, print_export
 
 app = typer.Typer(no_args_is_help=True, help="Stored agent sessions: list, replay, move and remove them.")
@@ -24,7 +34,9 @@ def list_sessions(
     *,
     limit: Annotated[
         int | None,
-        typer.Option(min=0, max=1_000_000, help="0 = all; default: memory.sessions.max_history."),
+        typer.Option(
+            "--limit", "-k", min=0, max=1_000_000, help="0 = all; default: memory.sessions.max_history."
+        ),
     ] = None,
     namespace: Namespace = None,
     as_json: AsJson = False,
@@ -67,16 +79,18 @@ def create(
     *,
     title: Title = None,
     conversation: Annotated[
-        int | None, typer.Option(min=1, max=2**63 - 1, help="Id of the conversation that it records.")
+        str | None, typer.Option(help="The conversation that it records: its key, or its id as id:7.")
     ] = None,
     namespace: Namespace = None,
 ) -> None:
     """Create a session; one that exists is left as it is."""
     with open_container(context) as container:
+        mine = namespace or container.settings.namespace
+        known = None if conversation is None else the_conversation(container, mine, conversation)
         created = container.sessions(namespace).create_acp_session(
             session_id,
             title=title,
-            conversation_id=conversation,  # type: ignore[arg-type]
+            conversation_id=known,
         )
     say(f"session {session_id} {'is created' if created else 'exists already'}")
 

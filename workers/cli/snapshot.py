@@ -61,6 +61,11 @@ def print_export(
         vectors=vectors,
         overwrite=force,
     )
+    if container.settings.memory.redact_credentials:
+        say(
+            "the file holds what was said, word for word: keys and passwords are kept from models, not from it",
+            err=True,
+        )
     if as_json:
         print_json(asdict(report))
         return

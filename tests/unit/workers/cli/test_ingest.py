@@ -1,13 +1,14 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from services.adapters import migrations
-from tests.builders import rows, write_files
+from tests.builders import rows, work, write_files
 from tests.fake_openai import FakeOpenAi, Reply
 
 PROGRAM = Path(sys.executable).with_name("zeph")
@@ -91,6 +92,22 @@ def test_an_ingest_that_stands_still_says_what_it_waits_for_and_goes_on(zeph, do
     assert result.code == 0
     (line,) = [line for line in result.err.splitlines() if line.startswith("waiting: ")]
     assert "status 503: warming up [soon] (what is read is found by words; Ctrl-C loses nothing)" in line
+
+
+def test_an_ingest_that_no_worker_takes_says_what_to_look_at_and_goes_on(zeph, docs, opened, monkeypatch):
+    monkeypatch.setenv("ZEPH_JOBS__BROKER_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setattr("workers.cli.ingest._STANDSTILL_SECONDS", 0.05)
+    monkeypatch.setattr("workers.cli.ingest._REMINDER_SECONDS", 0.1)
+    late = threading.Timer(1.0, work, (opened,))
+    late.start()
+    result = zeph("ingest", docs)
+    late.join()
+    assert result.code == 0
+    lines = [
+        line for line in result.err.splitlines() if line.startswith("waiting: no worker has taken batch 1")
+    ]
+    assert len(lines) > 1
+    assert "zeph worker" in lines[0]
 
 
 def test_a_detached_batch_waits_for_a_worker_that_then_does_it(zeph, docs):

@@ -41,6 +41,15 @@ def test_a_session_is_created_once_named_and_deleted(zeph, stored):
     assert zeph("sessions", "delete", "new").code == 2
 
 
+def test_a_session_is_created_for_a_conversation_by_its_key_or_its_id(zeph, opened):
+    opened.memory.remember("user", "hello", conversation="chat")
+    for name, conversation in (("by key", "chat"), ("by id", "id:1")):
+        assert zeph("sessions", "create", name, "--conversation", conversation).code == 0
+    assert {info.conversation_id for info in opened.sessions().list_acp_sessions()} >= {1}
+    assert opened.sessions().acp_session("by key").conversation_id == 1
+    assert opened.sessions().acp_session("by id").conversation_id == 1
+
+
 def test_a_session_moves_to_another_namespace_and_importing_it_again_adds_nothing(zeph, stored, tmp_path):
     file = tmp_path / "one.json"
     assert "1 sessions, 2 events" in zeph("sessions", "export", "one", file).out

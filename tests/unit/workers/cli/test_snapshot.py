@@ -28,6 +28,15 @@ def test_an_exported_file_is_private_and_holds_one_namespace(file):
     assert texts == [None, "the heron of default", "goodbye"]
 
 
+@pytest.mark.parametrize("redacted", [True, False])
+def test_an_export_says_that_secrets_are_in_it_as_they_were_said(
+    zeph, talked, tmp_path, monkeypatch, redacted
+):
+    monkeypatch.setenv("ZEPH_MEMORY__REDACT_CREDENTIALS", str(redacted).lower())
+    result = zeph("memory", "export", tmp_path / "again.json")
+    assert (result.code, "word for word" in result.err) == (0, redacted)
+
+
 def test_an_existing_file_is_only_replaced_by_force(zeph, file):
     result = zeph("memory", "export", file)
     assert (result.code, "exists already" in result.err) == (2, True)
