@@ -143,7 +143,7 @@ class Container:
         self.close()
 
     def close(self) -> None:
-        """Give back what this process holds: counts, parser child, connections to servers, database."""
+        """Give back what this process holds: counts, parser child, connections to servers, database, waiting bells."""
         for name in (
             "memory",
             "parser",
@@ -158,6 +158,9 @@ class Container:
             close = getattr(self.__dict__.pop(name, None), "close", None)
             if close is not None:
                 close()
+        # What was counted or stored while closing may have rung.
+        if (ring_out := getattr(self.publisher, "close", None)) is not None:
+            ring_out()
 
     # ---- storage and jobs ------------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ Nor is one that is left out: whoever hears one of the bells that wait already ru
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from functools import cached_property
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from kombu.exceptions import KombuError, OperationalError
@@ -17,11 +19,18 @@ from services import errors
 if TYPE_CHECKING:
     from celery import Celery
 
+    from services.ports import Publisher
+
+log = logging.getLogger(__name__)
+
 SWEEP_TASK = "jobs.sweep"
 # After a failed publish, callers are spared the broker's timeouts for this long.
 _PAUSE_SECONDS = 5.0
 # How long a look at the length of a queue counts.
 _LOOK_SECONDS = 1.0
+# More bells than this do not wait for their turn to be rung: the ones that do are enough.
+_MOST_WAITING = 1_000
+_LAST_SECONDS = 2.0
 
 
 class CeleryPublisher:
@@ -87,3 +96,39 @@ class CeleryPublisher:
             *connection.connection_errors,
             *connection.channel_errors,
         )
+
+
+class BackgroundPublisher:
+    """Rings from a thread of its own, so that who stores something does not wait for the broker. Never raises."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._lock = threading.Lock()
+        self._bells: SimpleQueue[tuple[str, str, int] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def publish(self, queue: str, task: str, job_id: int) -> None:
+        """Have the job's id in its queue soon, or enough others."""
+        if self._bells.qsize() < _MOST_WAITING:
+            self._bells.put((queue, task, job_id))
+        with self._lock:
+            # A child has no threads of its parent.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._ring, name="zeph-bell", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Ring what waits, for two seconds at most. What comes later is rung as well."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None and thread.is_alive():
+            self._bells.put(None)
+            thread.join(_LAST_SECONDS)
+
+    def _ring(self) -> None:
+        while (bell := self._bells.get()) is not None:
+            try:
+                self._publisher.publish(*bell)
+            except errors.TransientError as error:
+                # The job is accepted: the next sweep rings again.
+                log.warning("bell_failed queue=%s reason=%s", bell[0], error)

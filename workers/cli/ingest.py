@@ -144,7 +144,7 @@ def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -
 
     out = console(stderr=True)
     bar = _progress_bar(out, shown=out.is_terminal and not quiet)
-    started, moved = time.monotonic(), -1
+    started, moved, told = time.monotonic(), -1, float("-inf")
     with bar:
         files = bar.add_task("files", total=None, rate="", failures="")
         chunks = bar.add_task("chunks", total=None, rate="", failures="")
@@ -155,8 +155,8 @@ def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -
                 return now
             if moved != (moved := now.files_done + now.vectors):
                 started = time.monotonic()
-            elif time.monotonic() - started > _STANDSTILL_SECONDS:
-                started += _REMINDER_SECONDS
+            elif time.monotonic() > max(started + _STANDSTILL_SECONDS, told + _REMINDER_SECONDS):
+                told = time.monotonic()
                 if now.state == "pending":
                     out.print(_NO_WORKER.format(batch=batch_id), markup=False)
                 elif reason := waits_for(container.database, batch_id):

@@ -79,21 +79,15 @@ Time = Annotated[
 @contextmanager
 def open_container(context: typer.Context) -> Iterator[Container]:
     """The wired services for this command's global options; closed at the end."""
-    from services.bootstrap import Container
     from services.settings import load_settings
+    from workers.client import connected
 
     given: dict[str, Any] = context.obj or {}
     settings = load_settings(given.get("config"), given.get("overrides"))
     logging.basicConfig(
         stream=sys.stderr, format="%(levelname)s %(name)s %(message)s", level=_level(settings, given)
     )
-    publisher = None
-    if settings.jobs.broker_url.get_secret_value():
-        from workers.app import create_app
-        from workers.bell import CeleryPublisher
-
-        publisher = CeleryPublisher(create_app(settings), window=settings.jobs.dispatch_window)
-    with Container(settings, publisher=publisher) as container:
+    with connected(settings) as container:
         yield container
 
 

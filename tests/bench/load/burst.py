@@ -11,9 +11,10 @@ from typing import Any
 from services import errors
 from services.settings import Settings
 from tests.bench.bench_recall import speaker
-from tests.bench.load.installation import drained, hints, installation, joined, outcome, working
+from tests.bench.load.installation import drained, hints, installation, outcome, working
 from tests.bench.load.measuring import Figure, Sampler, count, timed, times
 from tests.builders import rows
+from workers.client import connected
 
 MESSAGES, PROCESSES = 5_000, 4
 WORDS = 20
@@ -56,7 +57,7 @@ def run(scale: float, folder: Path) -> list[Figure]:
 
 def _caller(settings: Settings, number: int, messages: int, gate: Any, results: Any) -> None:
     say, busy = speaker(random.Random(number)), 0
-    with joined(settings) as container:
+    with connected(settings) as container:
         memory = container.memory
 
         def accept() -> None:

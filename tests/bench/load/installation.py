@@ -7,15 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from services.bootstrap import Container
 from services.jobs.models import JobState, Queue
-from services.settings import JobSettings, Settings
+from services.settings import JobSettings
 from tests.bench.bench_queue import DIMENSION, embedding_server
 from tests.bench.load.measuring import Figure, count
 from tests.builders import rows
 from tests.services.harness import ALL_QUEUES, QUICK, Process, Stack, wait_until
-from workers.app import create_app
-from workers.bell import CeleryPublisher
 from workers.local import nothing_left
 
 EMBEDDER_SECONDS = 0.02
@@ -42,15 +39,6 @@ def installation(folder: Path, *, model: bool = True, **settings: Any) -> Iterat
         wanted |= {f"embedding__{name}": value for name, value in served.items()}
         with Stack(folder, **wanted) as stack:
             yield stack
-
-
-@contextmanager
-def joined(settings: Settings) -> Iterator[Container]:
-    """The services of a stack in another process, which rings for its workers as well."""
-    app = create_app(settings)
-    with Container(settings, publisher=CeleryPublisher(app)) as container:
-        yield container
-    app.pool.force_close_all()
 
 
 def working(stack: Stack, *, concurrency: int = 2, app: str = "workers.app") -> Process:

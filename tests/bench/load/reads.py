@@ -13,9 +13,10 @@ from services.bootstrap import Container
 from services.settings import Settings
 from tests.bench.bench_graph import made_up, store_entities, store_facts
 from tests.bench.bench_recall import speaker, store_all
-from tests.bench.load.installation import backlog, drained, installation, joined, outcome, working
+from tests.bench.load.installation import backlog, drained, installation, outcome, working
 from tests.bench.load.measuring import Figure, Sampler, count, paced, times
 from tests.bench.load.remembers import PER_SECOND, remember
+from workers.client import connected
 
 MESSAGES, ENTITIES, FACTS = 100_000, 20_000, 100_000
 SECONDS, READS_PER_SECOND = 180, 50
@@ -65,7 +66,7 @@ def run(scale: float, folder: Path) -> list[Figure]:
 def _reader(settings: Settings, kind: str, names: list[str], seconds: float, gate: Any, results: Any) -> None:
     """Ask in one way; the times, and how many answers were none."""
     failed = 0
-    with joined(settings) as container:
+    with connected(settings) as container:
         ask = _way(container, kind, names)
 
         def counted(number: int) -> None:

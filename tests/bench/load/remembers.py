@@ -11,6 +11,7 @@ from tests.bench.load.installation import backlog, drained, hints, installation,
 from tests.bench.load.measuring import Figure, Sampler, Taken, count, paced, times
 from tests.builders import rows
 from tests.services.harness import Stack
+from workers.client import connected
 
 PER_SECOND, SECONDS = 20, 600
 WORDS = 20
@@ -45,5 +46,6 @@ def remember(stack: Stack, messages: int, *, per_second: float = PER_SECOND) -> 
     # Of few words they would repeat one another, and be taken for corrections.
     say = speaker(random.Random(1))
     texts = [say(WORDS) for _ in range(messages)]
-    memory = stack.container.memory
-    return paced(lambda number: memory.remember("user", texts[number]), messages, per_second=per_second)
+    with connected(stack.settings) as agent:
+        memory = agent.memory
+        return paced(lambda number: memory.remember("user", texts[number]), messages, per_second=per_second)

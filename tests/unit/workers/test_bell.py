@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,8 +10,9 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from services import errors
+from tests.builders import in_processes
 from workers import bell
-from workers.bell import CeleryPublisher
+from workers.bell import BackgroundPublisher, CeleryPublisher
 
 WINDOW = 5
 
@@ -69,3 +71,84 @@ def test_a_broker_that_is_away_is_a_transient_error_and_left_alone_for_a_moment(
     with pytest.raises(errors.TransientError, match="a moment ago"):
         publisher.publish("graph", "some.task", 1)
     publisher.request_sweep(expires_seconds=1)
+
+
+# ---- in the background -----------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A publisher that waits for the broker, as long as it is told to."""
+
+    def __init__(self) -> None:
+        self.rung: list[int] = []
+        self.answer = threading.Event()
+        self.away = False
+
+    def publish(self, queue: str, task: str, job_id: int) -> None:
+        self.answer.wait(10)
+        if self.away:
+            raise errors.TransientError("the broker does not answer")
+        self.rung.append(job_id)
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    made = Slow()
+    yield made
+    made.answer.set()
+
+
+def test_who_stores_something_waits_for_no_broker_and_every_bell_rings_in_its_order(slow):
+    publisher = BackgroundPublisher(slow)
+    for job_id in range(20):
+        publisher.publish("graph", "some.task", job_id)
+    assert slow.rung == []
+    slow.answer.set()
+    publisher.close()
+    assert slow.rung == list(range(20))
+
+
+def test_a_broker_that_is_away_is_a_line_in_the_log_and_later_bells_ring(slow, caplog):
+    publisher = BackgroundPublisher(slow)
+    slow.away = True
+    slow.answer.set()
+    publisher.publish("graph", "some.task", 1)
+    publisher.close()
+    assert "bell_failed queue=graph reason=the broker does not answer" in caplog.text
+    slow.away = False
+    publisher.publish("graph", "some.task", 2)
+    publisher.close()
+    assert slow.rung == [2]
+
+
+def test_bells_that_nobody_can_ring_do_not_pile_up_and_do_not_hold_up_the_end(slow, monkeypatch):
+    monkeypatch.setattr(bell, "_MOST_WAITING", 10)
+    monkeypatch.setattr(bell, "_LAST_SECONDS", 0.05)
+    publisher = BackgroundPublisher(slow)
+    for job_id in range(100):
+        publisher.publish("graph", "some.task", job_id)
+    assert publisher._bells.qsize() <= 10
+    publisher.close()
+    assert slow.rung == []
+
+
+def test_a_child_rings_though_it_has_no_threads_of_its_parent(slow):
+    slow.answer.set()
+    publisher = BackgroundPublisher(slow)
+    publisher.publish("graph", "some.task", 1)
+
+    def in_the_child(_: int) -> None:
+        publisher.publish("graph", "some.task", 2)
+        publisher.close()
+        assert slow.rung[-1] == 2
+
+    in_processes(1, in_the_child)
+    publisher.close()
+
+
+def test_a_closed_container_has_rung_for_what_it_accepted(build, slow):
+    container = build(publisher=BackgroundPublisher(slow))
+    container.memory.remember("user", "hello")
+    slow.answer.set()
+    container.close()
+    assert slow.rung
