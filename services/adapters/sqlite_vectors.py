@@ -280,6 +280,8 @@ class SqliteVectorStore:
         if known is None or not _usable(rows, known, change, purged):
             known = rows.rebuilt(path, {**about, "change": change}), change
         base, base_change = known
+        if old is not None and old.base is base:
+            return _further(old, *rows.since(old.change), change)
         changed, recent = rows.since(base_change)
         return _View(base, base_change, base.positions(changed), recent, change)
 
@@ -357,6 +359,17 @@ class _Rows(NamedTuple):
     def _groups(self, sql: str) -> Iterator[Sequence[Any]]:
         result = self.connection.exec_driver_sql(sql, (self.namespace, self.name, 4 * self.dimension))
         return result.partitions(_GROUP)
+
+
+def _further(view: _View, changed: Sequence[str], live: Part, change: int) -> _View:
+    """The view after some points were written or deleted, of which these are there: all before it is known already."""
+    import numpy as np
+
+    from services.adapters.vector_matrix import merged
+
+    replaced = np.union1d(view.replaced, view.base.positions(changed))
+    recent = merged(view.recent, view.recent.positions(changed), live)
+    return view._replace(replaced=replaced, recent=recent, change=change)
 
 
 def _usable(rows: _Rows, known: tuple[Part, int] | None, change: int, purged: int) -> bool:

@@ -157,6 +157,24 @@ def codes_of(vectors: Vector) -> Codes:
     return Codes(values.astype(np.int8), steps, np.sqrt(np.einsum("ij,ij->i", left, left)))
 
 
+def merged(part: Part, without: Positions, more: Part) -> Part:
+    """The part without the rows at some positions, and with all of another one; no codes."""
+    kept = np.setdiff1d(np.arange(len(part.ids)), without)
+    ids = np.concatenate([part.ids[kept], more.ids])
+    order = np.argsort(ids, kind="stable")
+    columns = {}
+    for field in dict.fromkeys([*part.columns, *more.columns]):
+        values = np.zeros(len(ids), dtype=np.int64)
+        kinds = np.zeros(len(ids), dtype=np.uint8)
+        if (old := part.columns.get(field)) is not None:
+            values[: len(kept)], kinds[: len(kept)] = old.values[kept], old.kinds[kept]
+        if (new := more.columns.get(field)) is not None:
+            values[len(kept) :], kinds[len(kept) :] = new.values, new.kinds
+        columns[field] = Column(values[order], kinds[order])
+    matrix = np.concatenate([part.matrix[kept], more.matrix])[order]
+    return Part(ids[order], matrix, columns, {**part.texts, **more.texts})
+
+
 # ---- ranking -------------------------------------------------------------------------------------------------
 
 

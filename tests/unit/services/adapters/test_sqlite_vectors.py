@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from services import errors
-from services.adapters import vector_matrix, vectors
+from services.adapters import sqlite_vectors, vector_matrix, vectors
 from services.adapters.sqlite import Sqlite
 from services.adapters.sqlite_vectors import SqliteVectorStore
 from services.ports import Condition, Filter, Point
@@ -82,7 +82,11 @@ def assert_right(store, live, where=None):
         np.testing.assert_allclose([s for _, s in found], [s for _, s in wanted], atol=1e-5)
 
 
-def test_any_history_of_writes_and_deletes_reads_like_the_plain_definition(open_store, small_files):
+@pytest.mark.parametrize("carried", [10, 500])
+def test_any_history_of_writes_and_deletes_reads_like_the_plain_definition(
+    open_store, small_files, monkeypatch, carried
+):
+    monkeypatch.setattr("services.adapters.sqlite_vectors._CHANGED_ROWS", carried)
     writer, reader = open_store(), open_store()
     writer.ensure_collection(NAME, DIMENSION)
     rng, live = np.random.default_rng(5), {}
@@ -106,6 +110,30 @@ def test_any_history_of_writes_and_deletes_reads_like_the_plain_definition(open_
             assert reader.count(NAME, SPACE) == len(live)
     assert_right(writer, live.values())
     assert_right(open_store(cache_dir=None), live.values())
+
+
+def test_a_search_reads_no_more_than_what_changed_since_the_last_one(open_store, small_files, monkeypatch):
+    monkeypatch.setattr("services.adapters.sqlite_vectors._CHANGED_ROWS", 500)
+    writer, reader = open_store(), open_store()
+    writer.ensure_collection(NAME, DIMENSION)
+    writer.upsert(NAME, SPACE, points(30))
+    search(reader, rows(1)[0])
+    read = []
+    since = sqlite_vectors._Rows.since
+
+    def counted(self, change):
+        changed, live = since(self, change)
+        read.append(len(changed))
+        return changed, live
+
+    monkeypatch.setattr(sqlite_vectors._Rows, "since", counted)
+    live = {point.id: point for point in points(30)}
+    for start in (100, 200, 0):
+        fresh = points(20, start, seed=start)
+        writer.upsert(NAME, SPACE, fresh)
+        live |= {point.id: point for point in fresh}
+        assert_right(reader, live.values())
+    assert read == [20, 20, 20]
 
 
 def test_equal_vectors_are_ordered_by_id_wherever_they_are(open_store):
