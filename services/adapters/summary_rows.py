@@ -130,7 +130,7 @@ class SqlSummaryRows(_TextRows):
             messages.c.deleted_at.is_(None),
             shown_messages,
         )
-        # One look into the index, however long the conversation is.
+        # One look into the index, however long the conversation is, and at what the agent never saw since the last one.
         beyond = behind.order_by(messages.c.id).offset(threshold).limit(1)
         return self._connection.execute(beyond).scalar() is not None
 

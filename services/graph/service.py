@@ -143,10 +143,13 @@ class GraphStore:
         with self._database.write() as unit:
             kept, gone = (_required(unit, namespace, name) for name in (winner, loser))
             if kept.id == gone.id:
-                # By another name it was merged before.
-                if loser in (winner, kept.id) or canonical(str(loser)) == canonical(str(winner)):
-                    raise errors.InputError(f"{winner!r} and {loser!r} are one entity already")
-                return kept
+                # By a name of which it was told before, it is merged already.
+                if isinstance(loser, str) and canonical(loser) not in (
+                    kept.canonical_name,
+                    canonical(str(winner)),
+                ):
+                    return kept
+                raise errors.InputError(f"{winner!r} and {loser!r} are one entity already")
             if isinstance(loser, str) and canonical(loser) != gone.canonical_name:
                 raise errors.InputError(
                     f"{loser!r} is another name of {gone.name!r}: name that one to merge it, or remove the alias first"

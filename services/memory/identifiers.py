@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from services.retrieval.query import STOP_WORDS
+from services.retrieval.query import MAX_QUERY_LENGTH, STOP_WORDS
 
 MAX_IDENTIFIERS = 8
+# What is longer is no name, and would take the patterns below too long.
+_LONGEST = 300
 
 _QUOTED = re.compile(
-    r"\"([^\"]{2,200})\"|“([^”]{2,200})”|„([^“”]{2,200})[“”]|«([^»]{2,200})»|`([^`]{2,200})`"
+    # Neither a mark for inches, an apostrophe nor the end of a plural is one.
+    r"(?<!\d)\"([^\"]{2,200})\"|“([^”]{2,200})”|„([^“”]{2,200})[“”]|«([^»]{2,200})»|`([^`]{2,200})`"
     r"|「([^」]{1,200})」|『([^』]{1,200})』"
-    # An apostrophe is no quotation mark.
-    r"|(?<!\w)'(?=\S)([^'\n]{2,200})(?<=\S)'(?!\w)"
+    r"|(?<!\w)'(?!(?:em|til|cause|cuz|bout|tis|twas|n)\b|\d)(?=\S)([^'\n]{2,200})(?<=\S)(?:(?<!s)'|'(?!\s+\w))(?!\w)"
 )
 _MONTHS = "january february march april may june july august september october november december".split()
 _MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" if month != "may" else month for month in _MONTHS)
@@ -36,12 +38,12 @@ _EDGES = " \t.,;:!?()[]{}<>'\"“”‘’«»`"
 _SHAPES = (
     re.compile(r"#\d+|[\w-]+/[\w.-]+#\d+"),  # issues
     re.compile(r"[A-Za-z][A-Za-z0-9]*-\d[\w.-]*"),  # tickets
-    re.compile(r"v?\d+(?:\.\d+)+(?:[.+-]?\w+)*|v\d+", re.IGNORECASE),  # versions and addresses
+    re.compile(r"v?\d+(?:\.\d+)+\w*(?:[.+-]\w+)*|v\d+", re.IGNORECASE),  # versions and addresses
     re.compile(
         r"(?:[A-Za-z]:)?[$\w.@~-]*(?:[/\\]+[\w.@*-]+){2,}/?(?::\d+)*|[~.]?/[\w./-]+|[$~@][\w.-]*(?:[/\\][\w.-]+)+"
         r"|[\w-]+(?:[/\\][\w-]+)+\.\w{1,8}(?::\d+)*|[A-Za-z][\w-]{2,}[/\\][A-Za-z][\w-]{2,}"
     ),  # paths
-    re.compile(r"\w+(?:::\w+)+|[^\WA-Za-z]*[A-Za-z]\w*_\w+"),  # qualified and snake-case names
+    re.compile(r"\w+(?:::\w+)+|[^\WA-Za-z]*[A-Za-z][^\W_]*_\w+"),  # qualified and snake-case names
     re.compile(
         r"[\w.+-]+@[\w-]+\.[\w.-]+|https?://\S+|[\w-]+\.(?:[a-z]{1,4}\d?)(?::\d+)*"
     ),  # addresses and file names, with a line
@@ -77,7 +79,7 @@ class Identifier:
 def identifiers(query: str) -> list[Identifier]:
     """What the query names exactly, in order of appearance, at most eight."""
     known: dict[str, Identifier] = {}
-    for identifier in _named(unicodedata.normalize("NFKC", query)):
+    for identifier in _named(unicodedata.normalize("NFKC", query[:MAX_QUERY_LENGTH])):
         if identifier.phrases:
             known.setdefault(identifier.text.lower(), identifier)
         if len(known) == MAX_IDENTIFIERS:
@@ -101,7 +103,9 @@ def _named(query: str) -> Iterator[Identifier]:
 
 
 def _is_identifier(token: str) -> bool:
-    if _ORDINARY.fullmatch(token) or STOP_WORDS.issuperset(re.findall(r"\w+", token.lower())):
+    if len(token) > _LONGEST or _ORDINARY.fullmatch(token):
+        return False
+    if STOP_WORDS.issuperset(re.findall(r"\w+", token.lower())):
         return False
     return any(shape.fullmatch(token) for shape in _SHAPES)
 

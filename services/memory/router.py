@@ -74,7 +74,7 @@ _UNITS = {"minute": 1 / 1_440, "hour": 1 / 24, "day": 1.0, "week": 7.0, "month":
 # Phrases that place something in time. "before", "after", "since", "during", "earlier" and "recently" are left out:
 # they order events more often than they date them.
 _TEMPORAL = re.compile(
-    r"""(?<![\w/\\@#-])(?<!\w[.:])(?<!::)(?:
+    r"""(?<![\w\\@#-])(?<!\w\.)(?<!::)(?:(?<!/)|(?<=day/)|(?<=tonight/))(?:
         (?P<evening>last\ night) | (?P<tonight>tonight) | (?P<morning>this\ morning)
       | (?P<today>earlier\ today|today) | (?P<yesterday>yesterday)
       | (?P<week>(?:last|this|past)\ week) | (?P<month>(?:last|this|past)\ month)
@@ -82,10 +82,14 @@ _TEMPORAL = re.compile(
       | (?P<none>when\ did|remember\ when|last\ time|how\ long\ ago)
       | (?P<count>\d{1,4}|an?|one|two|three|four|five|six|seven|eight)\ (?P<unit>minute|hour|day|week|month|year)s?\ ago
       | (?P<ago>ago)
-    )(?![\w/\\@#-]|[.:]\w|::)  # no part of a name
+    )(?![\w\\@#-]|\.\w|::|/(?!yesterday|today|tonight))  # no part of a name
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+
+
+# Between these, the longest period that a phrase names is on the calendar.
+_FIRST, _LAST = datetime(1, 3, 1, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
 
 
 class HeuristicRouter:
@@ -130,7 +134,7 @@ def _without_time(query: str, said: str) -> str:
 
 def _period(query: str, now: int) -> tuple[int | None, int | None]:
     """The stretch that the first dated phrase names: since <= t < before, microseconds; None where it is open."""
-    moment = utc(now)
+    moment = min(max(utc(now), _FIRST), _LAST)
     midnight = datetime.combine(moment.date(), time(), UTC)
     day = timedelta(days=1)
     hour = timedelta(hours=1)

@@ -194,17 +194,21 @@ class SemanticMemory:
                 added += self._add(unit, mine, chosen, _news(part, known))
         return added
 
-    def holds_others(
-        self, conversation: ConversationId | str, keys: Collection[str], *, namespace: str | None = None
-    ) -> bool:
-        """Whether the conversation lacks some messages of these import keys and has imported ones of other keys."""
-        mine = namespace or self._namespace
+    def count_imported(
+        self,
+        conversation: ConversationId | str,
+        keys: Collection[str] | None = None,
+        *,
+        namespace: str | None = None,
+    ) -> int:
+        """How many messages of the conversation were imported, or of these import keys; 0 where there is none."""
         with self._database.read() as unit:
-            found = unit.messages.resolve(mine, conversation)
-            if found is None or not (imported := unit.messages.count_imported(found)):
-                return False
-            known = len(unit.messages.import_keys(found, list(keys)))
-        return known < min(imported, len(keys))
+            found = unit.messages.resolve(namespace or self._namespace, conversation)
+            if found is None:
+                return 0
+            if keys is None:
+                return unit.messages.count_imported(found)
+            return len(unit.messages.import_keys(found, list(keys)))
 
     def spawn_graph_extraction(
         self, messages: Sequence[MessageId], *, namespace: str | None = None

@@ -89,18 +89,22 @@ def check_origin(
 ) -> None:
     """Raise InputError when a conversation that was named after a file was filled from another file than this one.
 
-    The same file, grown or cut short, has all that was imported, or nothing else.
+    The same file, grown or cut short, has all that was imported, or nothing else. Only lines that name no conversation
+    count.
     """
+    imported = memory.count_imported(conversation, namespace=namespace)
+    if not imported:
+        return
     seen: Counter[str] = Counter()
     keys = set()
     for _, raw in itertools.chain.from_iterable(_steps(lines)):
         with suppress(errors.InputError):
-            line = _read(raw, conversation)
-            if line.conversation == conversation:
+            line = _read(raw, "")
+            if not line.conversation:
                 same = import_key(line.message, 0)
                 keys.add(import_key(line.message, seen[same]))
                 seen[same] += 1
-    if memory.holds_others(conversation, keys, namespace=namespace):
+    if memory.count_imported(conversation, keys, namespace=namespace) < min(imported, len(keys)):
         raise errors.InputError(
             f"conversation {conversation} holds messages of another file of that name, or of an older state of this "
             f"one: name the one that this file belongs to with --conversation ({conversation} adds to what is there)"

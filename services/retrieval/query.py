@@ -26,6 +26,7 @@ _JOINED = re.compile(
 )
 # As long a part of a word is searched for: an index must not look for a thousand pairs in a row.
 _LONGEST_PART = 40
+_TOKEN = re.compile(r"\S+")
 _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 # What makes a token an identifier, whose parts belong together: paths, qualified and snake-case names, versions.
 _IDENTIFIER = re.compile(r"[/_\\]|::|\d[.:-]\d|[A-Za-z]-\d")
@@ -55,7 +56,9 @@ def segment(text: str) -> str | None:
     """
     whole = unicodedata.normalize("NFKC", text)
     cut = UNSPACED.sub(lambda run: f" {' '.join(_index_terms(run[0]))} ", whole)
-    cut = _JOINED.sub(lambda word: f"{word[0]} {' '.join(_pairs(word[0]))}", cut)
+    if _JOINED.search(cut):
+        # Behind all that is written together with the word, whose parts stay together.
+        cut = _TOKEN.sub(lambda token: " ".join([token[0], *_parts(token[0], len(token[0]))]), cut)
     if cut != whole:
         return cut
     return None if whole == text or _words(whole) == _words(text) else whole
@@ -96,21 +99,22 @@ def search_terms(query: str) -> list[str]:
     """Quoted FTS5 terms in order of appearance, without repeats; stop words only if there is nothing else."""
     cleaned = unicodedata.normalize("NFKC", query[:MAX_QUERY_LENGTH].replace("\x00", " "))
     pairs = [term for run in UNSPACED.findall(cleaned) for term in _run_terms(run)]
-    words = [term for token in UNSPACED.sub(" ", cleaned).split() for term in _word_terms(token)]
+    tokens = UNSPACED.sub(" ", cleaned).split()
+    words = [term for token in tokens for term in _word_terms(token)]
     wanted = [word for word in words if word.lower() not in STOP_WORDS]
     if not wanted and not pairs:
         wanted = words
-    return list(dict.fromkeys([*map(_quote, wanted), *pairs]))[:MAX_TERMS]
+    # Pairs in a row are in every word that contains this one.
+    parts = [_quote(part) for token in tokens for part in _parts(token, _LONGEST_PART)]
+    return list(dict.fromkeys([*map(_quote, wanted), *pairs, *parts]))[:MAX_TERMS]
 
 
 def _word_terms(token: str) -> list[str]:
-    """The words of a token and their parts; those of an identifier once more as a phrase, which lifts exact matches."""
+    """The words of a token; those of an identifier once more as a phrase, which lifts exact matches."""
     words = _words(token)
-    # Pairs in a row are in every word that contains this one.
-    parts = [" ".join(_pairs(part[:_LONGEST_PART])) for word in words for part in _JOINED.findall(word)]
     if len(words) > 1 and _IDENTIFIER.search(token):
-        return [" ".join(words), *words, *parts]
-    return [*words, *parts]
+        return [" ".join(words), *words]
+    return words
 
 
 def _words(text: str) -> list[str]:
@@ -121,6 +125,11 @@ def _words(text: str) -> list[str]:
 
 def _in_word(category: str) -> bool:
     return category[0] in "LNM" or category == "Co"
+
+
+def _parts(token: str, longest: int) -> list[str]:
+    """For each word in it that is searched for by its parts, its pairs in a row."""
+    return [" ".join(_pairs(word[:longest])) for word in _JOINED.findall(token)]
 
 
 def _pairs(run: str) -> list[str]:

@@ -127,6 +127,7 @@ PATTERNS = {
     "dashes": "a-1-",
     "unspaced": "漢字仮名",
     "joined": "कखगघ",
+    "versions": "1.2-a{}@",
     "marks": "e\u0301",
     "brackets": "((",
     "digits": "9",

@@ -156,12 +156,14 @@ def _wait(container: Container, batch_id: int, namespace: str, *, quiet: bool) -
             if moved != (moved := now.files_done + now.vectors):
                 started = time.monotonic()
             elif time.monotonic() > max(started + _STANDSTILL_SECONDS, told + _REMINDER_SECONDS):
-                told = time.monotonic()
+                reason = waits_for(container.database, batch_id)
                 if now.state == "pending":
-                    out.print(_NO_WORKER.format(batch=batch_id), markup=False)
-                elif reason := waits_for(container.database, batch_id):
+                    waits = _NO_WORKER.format(batch=batch_id)
+                else:
                     waits = f"waiting: {reason} (what is read is found by words; Ctrl-C loses nothing)"
+                if now.state == "pending" or reason is not None:
                     out.print(visible(waits), markup=False)
+                    told = time.monotonic()
             time.sleep(_POLL_SECONDS)
 
 

@@ -110,8 +110,8 @@ def main() -> None:
     try:
         app()
     except OSError as error:
-        # What has a name is an error of its own long before; what is left is the output.
-        what = f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
+        # A file of ours is an error of its own long before: this is the input or the output that was given.
+        what = f"{error.filename} cannot be used" if error.filename else "input or output failed"
         _fail(f"error: {what}: {error.strerror or error}", EXIT_UNAVAILABLE)
     except errors.TransientError as error:
         _fail(f"error: {error} (try again later)", EXIT_UNAVAILABLE)
@@ -144,5 +144,7 @@ def _open_streams() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(visible(message) + "\n")
+    with suppress(OSError):
+        sys.stderr.write(visible(message) + "\n")
+        sys.stderr.flush()
     raise SystemExit(code) from None

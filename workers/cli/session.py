@@ -106,8 +106,10 @@ def the_conversation(container: Container, namespace: str, value: str | None) ->
     with container.database.read() as unit:
         found = unit.messages.resolve(namespace, conversation_name(value))
     if found is None:
+        which = "at all" if value is None else repr(value)
+        hint = f" (an id is written id:{value})" if value and value.isdigit() else ""
         raise errors.NotFound(
-            f"namespace {namespace} has no conversation {value or 'at all'}: `zeph memory conversations` shows them"
+            f"namespace {namespace} has no conversation {which}{hint}: `zeph memory conversations` shows them"
         )
     return found
 

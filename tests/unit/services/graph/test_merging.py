@@ -175,8 +175,10 @@ def test_a_split_that_makes_no_sense_is_refused(container):
 
 def test_one_entity_cannot_be_merged_with_itself(container):
     store(container, "Ann|knows|Bob")
-    with pytest.raises(errors.InputError, match="one entity already"):
-        container.graph.merge(NS, "Ann", "ann")
+    found = container.graph.entity(NS, "Ann").id
+    for one, other in (("Ann", "ann"), (found, "Ann"), ("Ann", found), (found, found)):
+        with pytest.raises(errors.InputError, match="one entity already"):
+            container.graph.merge(NS, one, other)
 
 
 def test_what_was_split_off_goes_with_the_texts_of_both(container):

@@ -48,6 +48,9 @@ def test_what_is_named_exactly_is_recognised(query, expected):
         "e.g. U.S.",
         "how does a/b testing work w/o him/her",
         "the dogs' and the cats' food, rock 'n' roll",
+        "What did I tell 'em yesterday about the boys' trip?",
+        'is the 24" screen from yesterday better than the 27" one',
+        "a" + "_" * 400 + "b",
     ],
 )
 def test_ordinary_words_and_numbers_are_no_identifiers(query):
@@ -69,6 +72,24 @@ def test_a_holder_has_it_letter_for_letter(query, holding, lacking):
     (identifier,) = identifiers(query)
     assert identifier.held_by(holding)
     assert not identifier.held_by(lacking)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "1.25.3-4b1f3c8d9e0a1b2c3d4e5f60718293a4b5c6d7e8@sha256",
+        "1." + "1" * 290 + "!",
+        "a" + "_" * 16_000 + "=x",
+        "a/" * 8_000 + "=",
+        "'" * 16_000,
+        "„" * 16_000,
+    ],
+    ids=lambda query: query[:20],
+)
+def test_what_is_nearly_an_identifier_takes_no_time(query):
+    began = time.process_time()
+    identifiers(query)
+    assert time.process_time() - began < 0.5
 
 
 def test_a_month_that_does_not_exist_is_text():

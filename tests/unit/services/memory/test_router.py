@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from services.memory.models import EARLIEST, LATEST
 from services.memory.router import HeuristicRouter, MemoryRoute
 
 NOON = datetime(2031, 5, 8, 12, 30, tzinfo=UTC)
@@ -120,12 +121,29 @@ def test_b_05_time_in_a_quotation_or_in_a_name_is_searched_for_and_dates_nothing
 
 
 @pytest.mark.parametrize(
-    "query", ["yesterday: tea", "tea (yesterday)", "tea...yesterday", "yesterday's tea", "Yesterday, tea"]
+    "query",
+    [
+        "yesterday: tea",
+        "notes:yesterday tea",
+        "yesterday/today tea",
+        "tell 'em yesterday about the boys' tea",
+        '24" tea yesterday or 27"',
+        "tea (yesterday)",
+        "tea...yesterday",
+        "yesterday's tea",
+        "Yesterday, tea",
+    ],
 )
 def test_marks_beside_a_temporal_phrase_change_nothing(query):
     found = route(query)
     assert (found.since, found.before) == (microseconds(MIDNIGHT - DAY), microseconds(MIDNIGHT))
     assert "yesterday" not in found.query.lower()
+
+
+@pytest.mark.parametrize("now", [EARLIEST, LATEST])
+def test_a_period_at_the_end_of_the_calendar_is_no_error(now):
+    for query in ("yesterday", "last month", "a few days ago", "9000 years ago"):
+        assert HeuristicRouter().route(query, now=now).route is MemoryRoute.EPISODIC
 
 
 def test_what_is_quoted_beside_a_temporal_phrase_stays():

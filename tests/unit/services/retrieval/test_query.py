@@ -132,6 +132,16 @@ def test_every_script_is_found_by_word_part_or_character(container, text, querie
         assert "0" in found(container, query)[:1], query
 
 
+def test_a_name_that_begins_with_such_a_word_is_found_as_a_whole(container):
+    store(container, "the محمد user stands beside number 1, user محمد 1", "file محمد_user_1 is lost")
+    assert found(container, "محمد_user_1")[0] == "1"
+
+
+def test_a_long_question_in_such_a_script_is_searched_for_to_its_end():
+    words = [f"{one}{other}كتاب" for one in "ابتثجحخ" for other in "دذرزسشص"][:45]
+    assert [f'"{word}"' for word in words] == search_terms(" ".join(words))[:45]
+
+
 @pytest.mark.parametrize(
     ("query", "absent"), [("東京大学", "奈良公園"), ("데이터베이스", "오늘의 날씨"), ("ฐานข้อมูล", "ไปตลาด")]
 )

@@ -41,6 +41,15 @@ def test_another_file_of_the_same_name_loses_none_of_its_lines_to_the_first_ones
     assert rows(opened, "SELECT count(*) FROM messages") == [(7,)]
 
 
+def test_files_whose_lines_name_their_conversation_may_be_called_alike(zeph, tmp_path, opened):
+    for folder in ("one", "two"):
+        file = tmp_path / folder / "ops.jsonl"
+        file.parent.mkdir()
+        file.write_text(json.dumps({"role": "user", "content": f"in {folder}", "conversation": "ops"}) + "\n")
+        assert zeph("chat", "import", file).code == 0
+    assert rows(opened, "SELECT count(*) FROM messages") == [(2,)]
+
+
 @pytest.mark.parametrize("change", ["grown", "cut"])
 def test_the_same_file_grown_or_cut_short_is_imported_as_before(zeph, chat, opened, change):
     zeph("chat", "import", chat)

@@ -1,9 +1,9 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,17 +96,21 @@ def test_an_ingest_that_stands_still_says_what_it_waits_for_and_goes_on(zeph, do
 
 def test_an_ingest_that_no_worker_takes_says_what_to_look_at_and_goes_on(zeph, docs, opened, monkeypatch):
     monkeypatch.setenv("ZEPH_JOBS__BROKER_URL", "redis://127.0.0.1:1/0")
-    monkeypatch.setattr("workers.cli.ingest._STANDSTILL_SECONDS", 0.05)
-    monkeypatch.setattr("workers.cli.ingest._REMINDER_SECONDS", 0.1)
-    late = threading.Timer(1.0, work, (opened,))
-    late.start()
+    clock = SimpleNamespace(now=0.0)
+
+    def sleep(_: float) -> None:
+        # Ten seconds pass from look to look, and a worker comes after five minutes.
+        clock.now += 10
+        if clock.now == 300:
+            work(opened)
+
+    monkeypatch.setattr("workers.cli.ingest.time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock.now))
     result = zeph("ingest", docs)
-    late.join()
     assert result.code == 0
     lines = [
         line for line in result.err.splitlines() if line.startswith("waiting: no worker has taken batch 1")
     ]
-    assert len(lines) > 1
+    assert len(lines) == 4
     assert "zeph worker" in lines[0]
 
 

@@ -177,7 +177,9 @@ def test_output_that_cannot_be_written_is_one_line_and_no_traceback(data_dir):
     shell = ["bash", "-c", f"{PROGRAM} status >/dev/full"]
     result = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 3
-    assert result.stderr == "error: the output cannot be written: No space left on device\n"
+    assert result.stderr == "error: input or output failed: No space left on device\n"
+    deaf = ["bash", "-c", f"{PROGRAM} jobs show 4711 2>/dev/full"]
+    assert subprocess.run(deaf, capture_output=True, timeout=60, check=False).returncode == 2
 
 
 def test_the_installed_program_says_what_is_wrong_in_one_line(data_dir):

@@ -48,6 +48,7 @@ def test_a_session_is_created_for_a_conversation_by_its_key_or_its_id(zeph, open
     assert {info.conversation_id for info in opened.sessions().list_acp_sessions()} >= {1}
     assert opened.sessions().acp_session("by key").conversation_id == 1
     assert opened.sessions().acp_session("by id").conversation_id == 1
+    assert "an id is written id:1" in zeph("sessions", "create", "x", "--conversation", "1").err
 
 
 def test_a_session_moves_to_another_namespace_and_importing_it_again_adds_nothing(zeph, stored, tmp_path):
