@@ -81,6 +81,7 @@ def test_a_job_enqueued_while_the_clock_was_just_read_is_not_left_behind(contain
     assert nothing_due(container, [Queue.MAINTENANCE])
 
 
+@pytest.mark.slow
 def test_the_jobs_of_a_vanished_worker_are_taken_over(build):
     container = build(
         real_time=True, jobs__lease_secs=1, jobs__heartbeat_secs=0.2, jobs__sweep_interval_secs=0.2

@@ -83,6 +83,7 @@ def test_two_processes_that_migrate_at_once_both_succeed(tmp_path):
     in_processes(2, migrate)
 
 
+@pytest.mark.slow
 def test_a_failure_at_any_statement_leaves_the_database_as_it_was(tmp_path):
     statements = []
     database = Sqlite(tmp_path / "zeph.db")

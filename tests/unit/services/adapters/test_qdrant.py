@@ -235,6 +235,7 @@ def test_a_collection_dropped_by_another_process_reads_as_empty(open_store, serv
         store.upsert("c", "a", [Point(str(uuid.UUID(int=1)), VECTOR, {})])
 
 
+@pytest.mark.slow
 def test_who_asks_does_not_wait_for_a_slow_server_and_who_writes_does_f14(open_store, server, monkeypatch):
     monkeypatch.setattr(qdrant, "_QUESTION_SECONDS", 0.1)
     server.delay = 0.4

@@ -233,6 +233,7 @@ def test_a_names_line_break_does_not_make_a_second_fact(with_graph):
 QUOTATION = re.compile(r'<(correction|fact|summary|document|message)(?: [a-z]+="[\w:. -]+")+>([^<>]*)</\1>')
 
 
+@pytest.mark.slow
 def test_sixty_injections_by_four_ways_stay_between_the_markers(container, tmp_path):
     assert len(set(INJECTIONS)) == 60
     texts = [f"zebra{number:02d} {text}" for number, text in enumerate(INJECTIONS)]

@@ -264,6 +264,7 @@ def test_without_pages_a_chunk_has_none() -> None:
     st.integers(0, 3),
     st.booleans(),
 )
+@pytest.mark.slow
 def test_any_text_is_covered_in_order_within_the_limit(
     content: str, content_type: str, size: int, overlap: int, aware: bool
 ) -> None:
@@ -303,6 +304,7 @@ def test_time_grows_no_faster_than_the_text(kind: str, content_type: str) -> Non
     assert seconds(160_000) < 16 * max(seconds(20_000), 0.01)
 
 
+@pytest.mark.slow
 def test_twenty_thousand_headings_take_seconds() -> None:
     content = "".join(f"{'#' * (1 + n % 6)} h{n}\n\np{n}\n\n" for n in range(20_000))
     started = time.process_time()

@@ -283,6 +283,7 @@ def test_a_list_without_end_is_read_to_a_limit():
         max_leaves=30,
     )
 )
+@pytest.mark.slow
 def test_no_json_at_all_makes_the_parser_fail_in_any_other_way(value):
     try:
         found = read(json.dumps(value))

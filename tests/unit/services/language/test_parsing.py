@@ -154,6 +154,7 @@ def test_the_error_shows_where_the_reply_starts_without_keys_and_control_charact
 
 @settings(max_examples=200)
 @given(st.text())
+@pytest.mark.slow
 def test_any_text_is_an_answer_or_an_error(reply):
     try:
         parsed = parse(reply)
@@ -186,6 +187,7 @@ def test_any_cut_gives_the_first_items_unchanged_or_an_error(facts, data):
 
 @settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(FIELDS), _values, min_size=1))
+@pytest.mark.slow
 def test_any_object_with_a_wanted_field_comes_back_as_it_was(value):
     assert parse(f"Answer: {json.dumps(value)} .").value == value
 

@@ -66,6 +66,7 @@ def test_parts_are_made_once_whichever_thread_asks_first(settings):
             assert len(set(threads.map(ask, range(16)))) == 1
 
 
+@pytest.mark.slow
 def test_many_threads_share_one_memory_and_lose_nothing(settings):
     def work(number):
         for turn in range(4):

@@ -212,6 +212,7 @@ def test_a_dead_summary_can_be_retried_when_the_model_is_better(connected, serve
     assert len(summaries(container)) == 1
 
 
+@pytest.mark.slow
 def test_b_22_a_structured_call_that_times_out_is_followed_by_a_plain_one_in_the_rest_of_the_time(
     connected, server, monkeypatch
 ):

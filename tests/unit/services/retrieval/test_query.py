@@ -81,6 +81,7 @@ _NASTY = st.sampled_from(
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+@pytest.mark.slow
 def test_no_string_at_all_is_an_error(container, query):
     expression = match_expression(query, scope="1", columns="context text")
     if expression is None:
