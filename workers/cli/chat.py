@@ -83,7 +83,7 @@ def import_file(
             say(f"... and {len(report.bad) - _LISTED} more bad lines (--json lists all)")
         nuls = f", {report.nuls} NUL characters left out" if report.nuls else ""
         say(f"{report.added} added, {report.known} known, {len(report.bad)} bad{nuls} in {seconds:.1f} s")
-        say_what_waits(waiting, detached=detach and alone)
+        say_what_waits(waiting, alone=alone, detached=detach)
     if report.bad:
         raise typer.Exit(EXIT_FAILURES)
 
@@ -113,9 +113,12 @@ def make_vectors(container: Container, *, quiet: bool) -> None:
         worker.run_until(finished)
 
 
-def say_what_waits(waiting: int, *, detached: bool) -> None:
-    """How many messages have no vectors yet, and what to do about it."""
+def say_what_waits(waiting: int, *, alone: bool, detached: bool) -> None:
+    """How many messages have no vectors yet, and who makes them; `alone` is without Celery workers."""
     if not waiting:
         return
-    way = "`zeph worker` makes them" if detached else "`zeph jobs list --state dead` says why"
+    if not alone:
+        way = "the Celery workers make them"
+    else:
+        way = "`zeph worker` makes them" if detached else "`zeph jobs list --state dead` says why"
     say(f"{waiting} messages have no vectors yet: {way}")

@@ -120,4 +120,4 @@ def reembed(
         print_json({"waiting": waiting, "embedded": waiting - left, "left": left})
         return
     say(f"{waiting} messages lacked vectors, {waiting - left} have them now")
-    say_what_waits(left, detached=detach and alone)
+    say_what_waits(left, alone=alone, detached=detach)

@@ -107,7 +107,7 @@ def import_file(
         say(f"{report.dangling} references to what the file does not hold were dropped")
     if report.keys_taken:
         say(f"{report.keys_taken} conversations lost their key to another one that has it here")
-    say_what_waits(left, detached=detach and alone)
+    say_what_waits(left, alone=alone, detached=detach)
 
 
 def evict(

@@ -87,6 +87,11 @@ def test_a_detached_import_leaves_the_vectors_to_the_worker(zeph, chat, opened):
     assert rows(opened, "SELECT count(*) FROM message_embeddings") == [(5,)]
 
 
+def test_with_a_broker_it_says_that_the_workers_make_the_vectors(zeph, chat, monkeypatch):
+    monkeypatch.setenv("ZEPH_JOBS__BROKER_URL", "redis://127.0.0.1:1/0")
+    assert "5 messages have no vectors yet: the Celery workers make them" in zeph("chat", "import", chat).out
+
+
 def test_without_an_embedder_nothing_waits(zeph, chat, monkeypatch):
     monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "none")
     result = zeph("chat", "import", chat, "--json")
