@@ -13,5 +13,6 @@ def utc(microseconds: int) -> datetime:
 
 
 def stored(moment: datetime) -> int:
-    """A moment of any time zone as it is stored."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    """A moment of any time zone as it is stored; UTC where it names none."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)

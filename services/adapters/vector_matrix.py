@@ -159,7 +159,7 @@ def codes_of(vectors: Vector) -> Codes:
 
 def merged(part: Part, without: Positions, more: Part) -> Part:
     """The part without the rows at some positions, and with all of another one; no codes."""
-    kept = np.setdiff1d(np.arange(len(part.ids)), without)
+    kept = np.delete(np.arange(len(part.ids)), without)
     ids = np.concatenate([part.ids[kept], more.ids])
     order = np.argsort(ids, kind="stable")
     columns = {}

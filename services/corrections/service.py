@@ -32,7 +32,15 @@ from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, MessageId
 from services.jobs.run import JobRun
 from services.language.parsing import cut
-from services.memory.models import ConversationName, Message, Origin, Role, carries_tools, storable
+from services.memory.models import (
+    ConversationName,
+    Message,
+    Origin,
+    Role,
+    carries_tools,
+    storable,
+    unknown_conversation,
+)
 from services.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -154,9 +162,7 @@ class Corrections:
             if conversation is not None:
                 found = unit.messages.resolve(mine, conversation)
                 if found is None:
-                    raise errors.NotFound(
-                        f"namespace {mine} has no conversation {conversation}: `zeph memory conversations` shows them"
-                    )
+                    raise unknown_conversation(mine, conversation)
             return unit.corrections.select(
                 mine,
                 session_id=session,

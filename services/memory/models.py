@@ -206,6 +206,13 @@ def storable(text: str) -> tuple[str, int]:
     return whole.replace("\x00", ""), whole.count("\x00")
 
 
+def unknown_conversation(namespace: str, name: ConversationId | str) -> errors.NotFound:
+    """The error for a conversation that the namespace does not have."""
+    return errors.NotFound(
+        f"namespace {namespace} has no conversation {name}: `zeph memory conversations` shows them"
+    )
+
+
 def _is_time(value: object) -> bool:
     return type(value) is int and EARLIEST <= value <= LATEST
 

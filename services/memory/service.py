@@ -32,6 +32,7 @@ from services.memory.models import (
     Role,
     as_role,
     storable,
+    unknown_conversation,
 )
 from services.memory.pairs import paired
 from services.memory.recall import Recall, RecallAnswer
@@ -473,7 +474,7 @@ def _open(unit: MemoryUnit, namespace: str, conversation: ConversationName) -> C
     if found is not None:
         return found
     if isinstance(conversation, int):
-        raise _unknown(namespace, conversation)
+        raise unknown_conversation(namespace, conversation)
     if conversation == "":
         raise errors.InputError(
             "the key of a conversation is empty: name it, or leave it out for the latest one"
@@ -484,11 +485,5 @@ def _open(unit: MemoryUnit, namespace: str, conversation: ConversationName) -> C
 def _existing(unit: MemoryUnit, namespace: str, conversation: ConversationId | str) -> ConversationId:
     found = unit.messages.resolve(namespace, conversation)
     if found is None:
-        raise _unknown(namespace, conversation)
+        raise unknown_conversation(namespace, conversation)
     return found
-
-
-def _unknown(namespace: str, conversation: ConversationId | str) -> errors.NotFound:
-    return errors.NotFound(
-        f"namespace {namespace} has no conversation {conversation}: `zeph memory conversations` shows them"
-    )

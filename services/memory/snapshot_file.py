@@ -441,16 +441,16 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
     if not times and not summaries:
         return
     # Of what is left of a conversation without its messages nobody knows the time.
-    times = times or [0]
+    began, ended = min(times, default=0), max(times, default=0)
     head = {
         "type": "conversation",
         "id": conversation["id"],
         "key": None,
         "title": None,
-        "created_at": min(times),
+        "created_at": began,
     }
     yield _checked(head)
-    for message, created_at in zip(messages, times, strict=False):
+    for message, created_at in zip(messages, times, strict=True):
         yield _checked(
             {
                 "type": "message",
@@ -478,7 +478,7 @@ def _conversation_1(conversation: Record) -> Iterator[tuple[str, Record]]:
             "a summary",
         )
         kept = {name: summary[name] for name in FIELDS["summary"] if name in summary}
-        yield _checked({"type": "summary", **kept, "created_at": max(times), "key_facts": []})
+        yield _checked({"type": "summary", **kept, "created_at": ended, "key_facts": []})
 
 
 def _exact(value: Record, names: str, what: str) -> None:

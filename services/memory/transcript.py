@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from services import errors
 from services.ids import ConversationId
 from services.memory.models import NewMessage, as_role, storable
 from services.memory.service import SemanticMemory, import_key
+from services.times import stored
 
 _LINES_PER_STEP = 5_000
 # Numbers from here on are milliseconds, and from the next on microseconds: seconds would be the year 5138.
@@ -74,10 +74,8 @@ def import_transcript(
                 bad.append(BadLine(number, str(error)))
                 continue
             nuls += line.nuls
-            same = (line.conversation, import_key(line.message, 0))
-            key = import_key(line.message, seen[same])
-            seen[same] += 1
-            waiting[line.conversation].append(replace(line.message, import_key=key))
+            message = replace(line.message, import_key=_key_of(line, seen))
+            waiting[line.conversation].append(message)
         for name, messages in waiting.items():
             new = len(memory.remember_many(name, messages, namespace=namespace))
             added, known = added + new, known + len(messages) - new
@@ -95,20 +93,26 @@ def check_origin(
     imported = memory.count_imported(conversation, namespace=namespace)
     if not imported:
         return
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[ConversationId | str, str]] = Counter()
     keys = set()
-    for _, raw in itertools.chain.from_iterable(_steps(lines)):
+    for raw in lines:
         with suppress(errors.InputError):
             line = _read(raw, "")
             if not line.conversation:
-                same = import_key(line.message, 0)
-                keys.add(import_key(line.message, seen[same]))
-                seen[same] += 1
+                keys.add(_key_of(line, seen))
     if memory.count_imported(conversation, keys, namespace=namespace) < min(imported, len(keys)):
         raise errors.InputError(
             f"conversation {conversation} holds messages of another file of that name, or of an older state of this "
             f"one: name the one that this file belongs to with --conversation ({conversation} adds to what is there)"
         )
+
+
+def _key_of(line: _Line, seen: Counter[tuple[ConversationId | str, str]]) -> str:
+    """What the import knows the line by; counts it, so that the next equal one has another key."""
+    same = (line.conversation, import_key(line.message, 0))
+    key = import_key(line.message, seen[same])
+    seen[same] += 1
+    return key
 
 
 def _steps(lines: Iterable[bytes]) -> Iterator[list[tuple[int, bytes]]]:
@@ -168,10 +172,7 @@ def _time(value: Any) -> int | None:
         return None
     try:
         if isinstance(value, str):
-            moment = datetime.fromisoformat(value)
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            since = aware - datetime(1970, 1, 1, tzinfo=UTC)
-            return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+            return stored(datetime.fromisoformat(value))
         if isinstance(value, int | float) and not isinstance(value, bool):
             factor = next((factor for least, factor in _ERAS if value >= least), 1_000_000)
             return round(value * factor)

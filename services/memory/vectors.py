@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from services import errors
 from services.embedding.spaces import Space, VectorSpaces
@@ -14,7 +13,7 @@ from services.embedding.writing import VectorWriter, Written
 from services.ids import MessageId
 from services.jobs.models import EMBED_MESSAGES, NewJob
 from services.jobs.run import JobRun
-from services.jobs.store import JobRows
+from services.jobs.store import JobUnit
 from services.memory.store import MemoryDatabase, MessageText, block_of
 from services.ports import PayloadValue
 
@@ -23,14 +22,6 @@ log = logging.getLogger(__name__)
 COLLECTION = "zeph_conversations"
 _MESSAGES_PER_CALL = 32
 _BLOCKS_PER_BACKFILL = 10_000
-
-
-class HasJobs(Protocol):
-    """A unit of work with the ledger in it."""
-
-    @property
-    def jobs(self) -> JobRows:
-        """The job ledger."""
 
 
 class MessageVectors:
@@ -51,7 +42,7 @@ class MessageVectors:
         """Messages, as upkeep sees them."""
         return VectorOwner("message", "message_id", lambda unit: unit.messages, self.embed_into, block_job)
 
-    def ask_for(self, unit: HasJobs, namespace: str, ids: Sequence[MessageId]) -> None:
+    def ask_for(self, unit: JobUnit, namespace: str, ids: Sequence[MessageId]) -> None:
         """Have workers give these messages their vectors, as part of the unit that stores them."""
         if not ids or not self.wanted:
             return

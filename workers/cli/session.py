@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -119,13 +119,11 @@ def microseconds(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        return stored(datetime.fromisoformat(text))
     except ValueError:
         raise errors.InputError(
             f"--{option} is {text!r}: use a date or time such as 2031-05-08T10:30"
         ) from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return stored(aware)
 
 
 def print_json(value: Any) -> None:

@@ -17,3 +17,7 @@ def test_the_last_microsecond_is_of_the_year_9999():
 
 def test_a_moment_of_another_time_zone_is_stored_in_utc():
     assert stored(datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))) == 0
+
+
+def test_a_moment_without_a_time_zone_is_utc():
+    assert stored(datetime(1970, 1, 1, 0, 0, 1)) == 1_000_000  # noqa: DTZ001 - what this is about
