@@ -29,12 +29,9 @@ def new_hasher() -> Any:
 
 def fields_hash(*fields: str) -> str:
     """BLAKE3 over length-prefixed fields, so that ("ab", "c") and ("a", "bc") differ."""
-    hasher = blake3.blake3()
-    for field in fields:
-        raw = field.encode("utf-8", "surrogatepass")
-        hasher.update(len(raw).to_bytes(8, "little"))
-        hasher.update(raw)
-    return hasher.hexdigest()
+    encoded = [field.encode("utf-8", "surrogatepass") for field in fields]
+    prefixed = b"".join(len(raw).to_bytes(8, "little") + raw for raw in encoded)
+    return blake3.blake3(prefixed).hexdigest()
 
 
 def point_id(*fields: str) -> str:

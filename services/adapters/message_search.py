@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, islice
 from math import log
@@ -113,7 +113,7 @@ def places(
     if not ids:
         return {}
     arguments = {"ids": json.dumps(ids), **filter_values(namespace, where)}
-    rows = connection.execute(_places(filter_sql(where), _shown(where)), arguments).all()
+    rows = _rows(connection, _places(filter_sql(where), _shown(where)), arguments)
     return dict(map(_placed, rows))
 
 
@@ -180,7 +180,7 @@ class _Looker:
         if narrower is not None:
             arguments["narrower"] = self._scope + narrower
         statement = _ranked(self._filter, self._shown, twice=narrower is not None)
-        rows = self._connection.execute(statement, arguments).all()
+        rows = _rows(self._connection, statement, arguments)
         passing = (_scored(row) for row in rows if row[-1])
         return dict(islice(passing, self._limit)), len(rows) < most
 
@@ -188,8 +188,7 @@ class _Looker:
         """Rank what passes."""
         arguments = {**self._values, "expression": self._scope + expression, "limit": self._limit}
         statement = _passing(self._filter, self._shown, within=self._within)
-        # At once: row by row costs twice as much.
-        return dict(map(_scored, self._connection.execute(statement, arguments).all()))
+        return dict(map(_scored, _rows(self._connection, statement, arguments)))
 
 
 def _split(
@@ -236,6 +235,17 @@ def _shown(where: MessageFilter) -> str:
     )
 
 
+def _rows(
+    connection: sa.Connection, statement: sa.TextClause, arguments: Mapping[str, Any]
+) -> list[list[Any]]:
+    """The rows that the statement gives as one JSON text.
+
+    Row by row, each of a hundred gives up the interpreter's lock and waits for it while the other leg computes.
+    """
+    rows: list[list[Any]] = json.loads(connection.execute(statement, arguments).scalar_one())
+    return rows
+
+
 def _placed(row: Sequence[Any]) -> tuple[MessageId, Place]:
     """The id and the place of a row; by position, because a hundred lookups of names would show."""
     found, conversation, created_at, role, corrected, length = row[:6]
@@ -248,12 +258,15 @@ def _scored(row: Sequence[Any]) -> tuple[MessageId, tuple[float, Place]]:
 
 
 # Built once for each kind of filter. Only SQL of this file comes together here; what is asked for is bound.
+_PLACE = "id, conversation_id, created_at, role, corrected, length"
+
+
 @lru_cache(maxsize=256)
 def _ranked(passes: str, shown: str, *, twice: bool) -> sa.TextClause:
     return sa.text(
-        f"SELECT messages.id, {shown}, -first.score AS score, {passes} "  # noqa: S608
-        f"FROM ({_FIRST_OF_BOTH if twice else _FIRST}) AS first CROSS JOIN messages ON messages.id = first.id "
-        "ORDER BY first.score, messages.id"
+        f"SELECT json_group_array(json_array({_PLACE}, score, passes) ORDER BY score DESC, id) FROM ("  # noqa: S608
+        f"SELECT messages.id, {shown}, -first.score AS score, {passes} AS passes "
+        f"FROM ({_FIRST_OF_BOTH if twice else _FIRST}) AS first CROSS JOIN messages ON messages.id = first.id)"
     )
 
 
@@ -261,15 +274,18 @@ def _ranked(passes: str, shown: str, *, twice: bool) -> sa.TextClause:
 def _passing(passes: str, shown: str, *, within: bool) -> sa.TextClause:
     where = f"messages_fts MATCH :expression AND {passes}" + (f" AND {_WITHIN}" if within else "")
     return sa.text(
-        f"SELECT messages.id, {shown}, -{_BM25} AS score FROM messages_fts "  # noqa: S608
+        f"SELECT json_group_array(json_array({_PLACE}, score) ORDER BY score DESC, id) FROM ("  # noqa: S608
+        f"SELECT messages.id, {shown}, -{_BM25} AS score FROM messages_fts "
         "CROSS JOIN messages ON messages.id = messages_fts.rowid "
-        f"WHERE {where} ORDER BY score DESC, messages.id LIMIT :limit"
+        f"WHERE {where} ORDER BY score DESC, messages.id LIMIT :limit)"
     )
 
 
 @lru_cache(maxsize=256)
 def _places(passes: str, shown: str) -> sa.TextClause:
-    return sa.text(f"SELECT messages.id, {shown} FROM {_BY_ID} AND {passes}")  # noqa: S608
+    return sa.text(
+        f"SELECT json_group_array(json_array({_PLACE})) FROM (SELECT messages.id, {shown} FROM {_BY_ID} AND {passes})"  # noqa: S608
+    )
 
 
 _ALIVE = sa.text(f"SELECT * FROM {_BY_ID} AND {filter_sql(_ANY)}")  # noqa: S608

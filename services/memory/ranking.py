@@ -19,6 +19,8 @@ SESSION_GAP = 3_600_000_000
 _BEST_OF_SESSION = 4
 # What a message is still worth that its user has put right: found when nothing better is.
 CORRECTED_WEIGHT = 0.3
+# A similarity computed in another order may differ by so much.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,21 @@ def mmr(
                 if similarity >= threshold:
                     nearest[item] = max(nearest.get(item, similarity), similarity)
     return picked
+
+
+def any_alike(vectors: Iterable[Vector], threshold: float) -> bool:
+    """Whether two of these unit vectors may have a cosine similarity of `threshold` or more.
+
+    If not, MMR with that threshold picks items whose vectors these are in the order of their relevance.
+    """
+    import numpy as np
+
+    rows = list(vectors)
+    if len(rows) < 2:
+        return False
+    matrix = np.stack(rows)
+    similarities = (matrix @ matrix.T)[np.triu_indices(len(rows), k=1)]
+    return bool(similarities.max() >= threshold - _ROUNDING)
 
 
 def _sessions(places: Mapping[Item, Place]) -> list[list[Item]]:

@@ -22,6 +22,7 @@ from services.memory.ranking import (
     CORRECTED_WEIGHT,
     Place,
     Weights,
+    any_alike,
     decay,
     mmr,
     weigh,
@@ -263,17 +264,29 @@ class Recall:
         by_meaning = mode in ("vector", "hybrid") or (
             mode is None and config.enabled and config.vector_weight != 0
         )
-        # Beside each other: both legs spend their time outside the interpreter's lock.
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            worded = beside.submit(self._keyword, question) if by_words else None
-            if worded and question.routing.route is MemoryRoute.KEYWORD:
-                by_meaning = by_meaning and not worded.result()
-            meant = self._meant(question, degraded) if by_meaning else None
-        if worded:
-            legs["keyword"] = worded.result()
+        if by_words and by_meaning and question.routing.route is not MemoryRoute.KEYWORD:
+            worded: Mapping[int, float] | None
+            worded, meant = self._beside_each_other(question, degraded)
+        else:
+            worded = self._keyword(question) if by_words else None
+            meant = self._meant(question, degraded) if by_meaning and not worded else None
+        if worded is not None:
+            legs["keyword"] = worded
         if meant is not None:
             legs["vector"] = meant
         return legs
+
+    def _beside_each_other(
+        self, question: _Question, degraded: dict[str, str]
+    ) -> tuple[Mapping[int, float], Mapping[int, float] | None]:
+        """Both legs at once: they spend their time outside the interpreter's lock."""
+        beside = ThreadPoolExecutor(max_workers=1)
+        try:
+            meant = beside.submit(self._meant, question, degraded)
+            return self._keyword(question), meant.result()
+        finally:
+            # To wait for the thread's end is to wait until a processor wakes up for it.
+            beside.shutdown(wait=False)
 
     def _meant(self, question: _Question, degraded: dict[str, str]) -> Mapping[int, float] | None:
         try:
@@ -410,8 +423,11 @@ class Recall:
         limit = question.limit
         if not self._config.mmr_enabled or len(ranked) < 2 or limit < 2:
             return ranked[:limit]
+        first = self._vectors_of(ranked[:limit], question) if by_meaning else {}
+        if not any_alike(first.values(), self._config.mmr_threshold):
+            return ranked[:limit]
         head = ranked[: max(_DIVERSE, 2 * limit)]
-        vectors = self._vectors_of(head, question) if by_meaning else {}
+        vectors = self._vectors_of(head, question)
         chosen: list[MessageId] = []
         for count in sorted({len(held.get(item, ())) for item in head}, reverse=True):
             tier = {item: scores[item] for item in head if len(held.get(item, ())) == count}

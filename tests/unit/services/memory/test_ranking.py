@@ -5,6 +5,7 @@ from services.memory.ranking import (
     MICROSECONDS_PER_DAY,
     SESSION_GAP,
     Place,
+    any_alike,
     decay,
     mmr,
     weigh,
@@ -62,6 +63,26 @@ def test_pairs_below_the_threshold_are_left_alone_and_at_the_threshold_are_not()
     similarity = float(RIGHT @ MOSTLY_RIGHT)
     assert mmr(relevance, vectors, trade_off=0.5, limit=3, threshold=similarity) == [1, 3, 2]
     assert mmr(relevance, vectors, trade_off=0.5, limit=3, threshold=similarity + 0.01) == [1, 2, 3]
+
+
+def test_without_two_alike_among_the_first_mmr_keeps_them_as_they_are():
+    dice, kept = np.random.default_rng(7), 0
+    relevance = {item: 1.0 - item / 100 for item in range(30)}
+    for _ in range(200):
+        rows = dice.standard_normal((30, 4)).astype(np.float32)
+        vectors = dict(enumerate(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
+        if not any_alike([vectors[item] for item in range(5)], 0.8):
+            kept += 1
+            assert mmr(relevance, vectors, trade_off=0.7, limit=5, threshold=0.8) == [0, 1, 2, 3, 4]
+    assert 0 < kept < 200
+
+
+def test_two_at_the_threshold_are_alike_and_one_alone_is_not():
+    similarity = 0.95
+    near = np.array([similarity, (1 - similarity**2) ** 0.5], dtype=np.float32)
+    assert any_alike([UP, RIGHT, near], similarity)
+    assert not any_alike([UP, RIGHT, near], similarity + 0.01)
+    assert not any_alike([RIGHT], similarity)
 
 
 def test_nothing_in_or_no_limit_gives_nothing():
