@@ -62,6 +62,8 @@ class Runner:
     def drain(self, queues: Sequence[str], *, seconds: float, first: int | None = None) -> bool:
         """Run due jobs one after the other, `first` before all others, for about that long; True if some are left."""
         if self._stopping.is_set():
+            if first is not None:
+                self._container.ledger.unheard(first)
             return True
         deadline = time.monotonic() + seconds
         run = None if first is None else self._container.ledger.claim(first)

@@ -407,7 +407,7 @@ class SqlJobRows:
         )
         return [(int(row.id), str(row.kind)) for row in self._connection.execute(found)]
 
-    def mark_dispatched(self, ids: Sequence[int], *, now: int) -> None:
+    def mark_dispatched(self, ids: Sequence[int], *, now: int | None) -> None:
         """See JobRows."""
         if ids:
             self._connection.execute(sa.update(t).where(t.c.id.in_(ids)).values(dispatched_at=now))

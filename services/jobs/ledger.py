@@ -178,6 +178,11 @@ class Ledger:
             unit.jobs.mark_dispatched([job_id for job_id, _ in due], now=now)
         return len(due)
 
+    def unheard(self, job_id: int) -> None:
+        """Let the bell of this job ring again, because who heard it goes away without looking at the job."""
+        with self._database.write(durable=False) as unit:
+            unit.jobs.mark_dispatched([job_id], now=None)
+
     def _take_back(self, *, linger: bool) -> tuple[int, int]:
         """(returned, buried). A lease that ran out while nobody could write is not lost: its holder waits like this sweep.
 

@@ -81,8 +81,8 @@ class JobRows(Protocol):
     def undispatched(self, queue: str, *, now: int, stale: int, limit: int) -> list[tuple[int, str]]:
         """(id, kind) of due jobs whose bell never rang, or rang before `stale` without an answer."""
 
-    def mark_dispatched(self, ids: Sequence[int], *, now: int) -> None:
-        """Remember when the bell rang."""
+    def mark_dispatched(self, ids: Sequence[int], *, now: int | None) -> None:
+        """Remember when the bell rang; None: nobody heard it."""
 
     def get(self, job_id: int, namespace: str | None = None) -> Job | None:
         """One job, or None."""

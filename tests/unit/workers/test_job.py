@@ -164,6 +164,16 @@ def test_a_runner_that_was_stopped_takes_no_job_and_ends_one_that_was_just_claim
     assert (job(container, job_id).state, job(container, job_id).attempts) == ("pending", 0)
 
 
+def test_a_job_whose_bell_a_stopping_worker_hears_is_rung_for_again_at_once(container, handler):
+    handler(lambda _container, _run: None)
+    (job_id,) = accept(container)
+    assert container.ledger.ring(Queue.GRAPH) == 0
+    runner = Runner(container)
+    runner.stop()
+    assert runner.drain([Queue.GRAPH], seconds=10, first=job_id)
+    assert container.ledger.ring(Queue.GRAPH) == 1
+
+
 def test_a_drain_runs_the_named_job_first_and_then_what_is_due(container, handler):
     order = []
     handler(lambda _container, run: order.append(run.job.id))
