@@ -6,8 +6,11 @@ Reading files happens in a child process and embedding outside the interpreter l
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -19,9 +22,11 @@ from workers.job import Runner, sweep
 
 log = logging.getLogger(__name__)
 
-# How long an idle thread waits before it looks again: longer every time, so that work that follows work starts soon.
+# How long an idle thread waits before it asks for news: longer every time, so that work that follows work starts soon.
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.25
+# How long it goes without a look at the ledger while there are jobs whose time may come without news.
+_UNASKED_SECONDS = 1.0
 # What is due so soon is waited for: a job that is enqueued while the clock was just read lies in its future.
 _SOON_MICROSECONDS = 1_000_000
 
@@ -37,6 +42,10 @@ class LocalWorker:
         self._runner = Runner(container)
         self._stopping = threading.Event()
         self._failure: errors.MemoryError | None = None
+        self._open = ExitStack()
+        # Of all idle threads one asks for news, and what it hears the next one hears as well.
+        self._asking = threading.Lock()
+        self._news_lock = threading.Lock()
         loops = [(f"zeph-worker-{number}", self._work) for number in range(concurrency)]
         self._threads = [
             threading.Thread(target=self._until_stopped, args=(loop,), name=name, daemon=True)
@@ -44,6 +53,7 @@ class LocalWorker:
         ]
 
     def __enter__(self) -> Self:
+        self._changes = self._open.enter_context(self._container.sqlite.changes())
         for thread in self._threads:
             thread.start()
         return self
@@ -59,6 +69,7 @@ class LocalWorker:
         self._runner.stop()
         for thread in self._threads:
             thread.join(timeout_seconds)
+        self._open.close()
 
     def run_until(self, finished: Callable[[], bool], *, poll_seconds: float = 0.2) -> None:
         """Block until `finished` says so. Raises what made working on impossible."""
@@ -79,15 +90,29 @@ class LocalWorker:
         pause = _FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
             try:
-                busy = self._runner.run_next(self._queues)
+                # Asked before the look, so that nothing that comes meanwhile is missed.
+                seen = self._news()
+                if self._runner.run_next(self._queues):
+                    pause = _FIRST_PAUSE_SECONDS
+                else:
+                    pause = self._wait_for_news(seen, pause)
             except errors.TransientError as error:
                 log.warning("claim_failed reason=%s", error)
-                busy = False
-            if busy:
-                pause = _FIRST_PAUSE_SECONDS
-            else:
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _wait_for_news(self, seen: int, pause: float) -> float:
+        """Wait until somebody has committed something, or a job's time may have come; the next pause."""
+        at_rest = self._container.ledger.at_rest()
+        latest = math.inf if at_rest else time.monotonic() + _UNASKED_SECONDS
+        with self._asking:
+            while self._news() == seen and time.monotonic() < latest and not self._stopping.wait(pause):
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        return min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _news(self) -> int:
+        with self._news_lock:
+            return self._changes()
 
     def _sweep(self) -> None:
         pause = self._container.settings.jobs.own_sweep_interval_secs

@@ -53,6 +53,7 @@ _DUE_QUEUES = sa.union_all(
         for queue in Queue
     )
 )
+_ANY_OPEN = sa.select(t.c.id).where(t.c.state.in_((JobState.PENDING, JobState.RUNNING))).limit(1)
 _DUE_TURNS = (
     _DUE.where(t.c.namespace > sa.bindparam("after")),
     _DUE.where(t.c.namespace <= sa.bindparam("after")),
@@ -237,6 +238,10 @@ class SqlJobRows:
     def due_queues(self, *, now: int) -> set[str]:
         """See JobRows. One index seek for each queue."""
         return {str(queue) for (queue,) in self._connection.execute(_DUE_QUEUES, {"now": now})}
+
+    def at_rest(self) -> bool:
+        """See JobRows. One index seek."""
+        return self._connection.execute(_ANY_OPEN).first() is None
 
     def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
         """See JobRows. One index seek, two at the end of a turn."""

@@ -99,6 +99,11 @@ class Ledger:
         with self._database.read() as unit:
             return unit.jobs.due_queues(now=self._clock.now())
 
+    def at_rest(self) -> bool:
+        """Whether no job waits for its time or runs: only what is accepted from now on can bring work."""
+        with self._database.read() as unit:
+            return unit.jobs.at_rest()
+
     def heartbeat(self, runs: Sequence[JobRun]) -> None:
         """Renew the leases of these runs, and tell those that were cancelled or taken over to stop."""
         if not runs:
@@ -146,6 +151,8 @@ class Ledger:
         unless told not to `linger`: then a later sweep takes its jobs back.
         """
         self._heed_the_clock()
+        if self.at_rest():
+            return {"returned": 0, "buried": 0, "rung": 0}
         returned, buried = self._take_back(linger=linger)
         return {"returned": returned, "buried": buried, "rung": sum(self.ring(queue) for queue in Queue)}
 

@@ -24,6 +24,9 @@ class JobRows(Protocol):
     def due_queues(self, *, now: int) -> set[str]:
         """The queues in which a job is due."""
 
+    def at_rest(self) -> bool:
+        """Whether no job waits for its time or runs."""
+
     def next_due(self, queue: str, *, now: int, after_namespace: str) -> int | None:
         """The id of the job to run next: the first of the next namespace in turn that has one due."""
 

@@ -36,4 +36,6 @@ def worker(
         queues = queue or list(Queue)
         with LocalWorker(container, concurrency=concurrency, queues=queues) as local:
             say(f"working on {', '.join(queues)} with {concurrency} threads; Ctrl-C stops")
-            local.run_until(lambda: stop.is_set() or (until_idle and nothing_left(container, queues)))
+            local.run_until(
+                lambda: stop.is_set() or (until_idle and nothing_left(container, queues)), poll_seconds=0.5
+            )

@@ -7,6 +7,7 @@ from services import errors
 from services.documents.models import DocumentMetadata, SplitterConfig
 from services.jobs.models import RECONCILE, JobKind, JobState, NewJob, Queue
 from tests.builders import PlainParser, ScriptedEmbedder, enqueue, job, new_job, rows, submit, write_files
+from workers.job import REGISTRY, JobSpec
 from workers.local import LocalWorker, nothing_due, nothing_left, run_job, run_pending
 
 
@@ -38,6 +39,38 @@ def test_an_idle_worker_stops_within_a_second(container):
         started = time.monotonic()
     assert time.monotonic() - started < 1
     assert not any(thread.is_alive() for thread in worker._threads)
+
+
+def test_an_idle_worker_looks_at_no_table_until_somebody_has_committed(container, monkeypatch):
+    looks = []
+    claim_next = container.ledger.claim_next
+    monkeypatch.setattr(container.ledger, "claim_next", lambda queues: looks.append(0) or claim_next(queues))
+    with LocalWorker(container, concurrency=3) as worker:
+        time.sleep(0.5)
+        looks.clear()
+        time.sleep(1)
+        assert looks == []
+        (job_id,) = enqueue(container, new_job(RECONCILE))
+        worker.run_until(until_done(container, job_id), poll_seconds=0.02)
+        assert looks
+
+
+def test_all_idle_threads_hear_of_what_comes(container, monkeypatch):
+    together = threading.Barrier(3, timeout=5)
+    monkeypatch.setitem(REGISTRY, RECONCILE.name, JobSpec(RECONCILE, lambda *_: together.wait(), 10, 10))
+    with LocalWorker(container, concurrency=3) as worker:
+        time.sleep(0.5)
+        ids = enqueue(container, *(new_job(RECONCILE, dedupe_key=str(number)) for number in range(3)))
+        # None of them ends before all of them run.
+        worker.run_until(lambda: all(until_done(container, job_id)() for job_id in ids), poll_seconds=0.02)
+
+
+def test_a_job_whose_time_comes_while_nothing_else_happens_is_run(container):
+    (job_id,) = enqueue(container, new_job(RECONCILE, run_after=container.clock.now() + 700_000))
+    with LocalWorker(container) as worker:
+        started = time.monotonic()
+        worker.run_until(until_done(container, job_id), poll_seconds=0.02)
+    assert 0.5 < time.monotonic() - started < 4
 
 
 def test_a_stop_in_the_middle_of_a_long_document_hands_its_job_back(container):

@@ -31,6 +31,25 @@ def set_value(connection, value):
     connection.exec_driver_sql("UPDATE counter SET value = ?", (value,))
 
 
+def test_whoever_listens_hears_of_the_commits_of_others_and_of_nothing_else(database):
+    def count(_number):
+        with Sqlite(database.path).write() as connection:
+            set_value(connection, 7)
+
+    with database.changes() as news:
+        seen = news()
+        assert news() == seen
+        assert value(database) == 0
+        assert news() == seen
+        with database.write(durable=False) as connection:
+            set_value(connection, 1)
+            assert news() == seen
+        after_one = news()
+        assert after_one != seen
+        in_processes(1, count)
+        assert news() not in (seen, after_one)
+
+
 def test_four_processes_that_read_before_they_write_lose_no_update(database):
     def count(_number):
         for _ in range(100):
