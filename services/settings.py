@@ -572,6 +572,12 @@ class JobSettings(Section):
     slice_secs: float = Field(
         default=5.0, gt=0, le=300, description="Longest stretch of work between two saves."
     )
+    niceness: int = Field(
+        default=10,
+        ge=0,
+        le=19,
+        description="How far workers step aside for other processes, as in `nice`; 0: not at all.",
+    )
 
     @property
     def own_sweep_interval_secs(self) -> float:

@@ -13,6 +13,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -31,6 +32,7 @@ from services.settings import Settings, load_settings
 from workers.bell import SWEEP_TASK, CeleryPublisher
 from workers.broker import transport_for
 from workers.job import REGISTRY, JobSpec, Runner, sweep
+from workers.priority import give_way, give_way_as_a_session
 from workers.schedule import beat_schedule
 
 _VISIBILITY_SECONDS = 1_800
@@ -75,8 +77,16 @@ class _Process:
         farewell.await_in_thread(self.runner.stop)
         atexit.register(self.container.close)
 
+    def warm_up(self) -> None:
+        """Have the database open before the first job comes, which would wait for that ten times as long as it takes."""
+        with suppress(errors.MemoryError):
+            self.container.ledger.at_rest()
+
     def sweep_if_due(self) -> None:
-        """Sweep before working on: where everybody is busy, a request to sweep waits behind bells until it expires."""
+        """Sweep between two bells: where everybody is busy, a request to sweep waits behind them until it expires.
+
+        Behind the work, not before it: the first job of a new process would wait longer for that than for all else.
+        """
         if time.monotonic() < self._next_sweep:
             return
         sweep(self.container, linger=False)
@@ -96,8 +106,13 @@ def create_app(settings: Settings) -> Celery:
     farewell = _Farewell()
     signals.worker_shutting_down.connect(farewell.say, weak=False)
     signals.worker_process_init.connect(_leave_soon, weak=False)
+    niceness = settings.jobs.niceness
+    signals.worker_init.connect(lambda **_: give_way_as_a_session(niceness), weak=False)
+    # Not the worker's main process: it answers the broker, and hands on jobs while others of them compute.
+    signals.worker_process_init.connect(lambda **_: give_way(niceness), weak=False)
     signals.worker_before_create_process.connect(lambda **_: _prepare_to_fork(), weak=False)
     process = _lazily(lambda: _Process(app, settings, farewell))
+    signals.worker_process_init.connect(lambda **_: process().warm_up(), weak=False)
     for spec in REGISTRY.values():
         _declare(app, spec, process, settings)
 
@@ -126,11 +141,11 @@ def _declare(app: Celery, spec: JobSpec, process: Any, settings: Settings) -> No
     )
     def run(job_id: int) -> None:
         here = process()
-        here.sweep_if_due()
         queue = str(spec.kind.queue)
         if here.runner.drain([queue], seconds=settings.jobs.slice_secs, first=job_id):
             # Time is up but work is left: ring once more, so that other messages get their turn.
             here.container.ledger.ring(queue, limit=1)
+        here.sweep_if_due()
 
 
 def strict_strategy(task: Any, app: Celery, consumer: Any, **options: Any) -> Callable[..., Any]:

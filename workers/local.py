@@ -19,6 +19,7 @@ from services import errors
 from services.bootstrap import Container
 from services.jobs.models import LIVE_STATES, Job, JobState, Queue
 from workers.job import Runner, sweep
+from workers.priority import give_way
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +33,22 @@ _SOON_MICROSECONDS = 1_000_000
 
 
 class LocalWorker:
-    """A context manager: works while it is open, and hands unfinished jobs back when it closes."""
+    """A context manager: works while it is open, and hands unfinished jobs back when it closes.
+
+    `niceness` is that of its threads.
+    """
 
     def __init__(
-        self, container: Container, *, concurrency: int = 2, queues: Sequence[str] = tuple(Queue)
+        self,
+        container: Container,
+        *,
+        concurrency: int = 2,
+        queues: Sequence[str] = tuple(Queue),
+        niceness: int = 0,
     ) -> None:
         self._container = container
         self._queues = list(queues)
+        self._niceness = niceness
         self._runner = Runner(container)
         self._stopping = threading.Event()
         self._failure: errors.MemoryError | None = None
@@ -79,6 +89,7 @@ class LocalWorker:
             raise self._failure
 
     def _until_stopped(self, loop: Callable[[], None]) -> None:
+        give_way(self._niceness)
         try:
             loop()
         except errors.MemoryError as error:

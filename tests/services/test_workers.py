@@ -115,6 +115,16 @@ def test_a_worker_ends_soon_when_it_is_asked_to_right_after_it_handed_on_a_job(s
     assert [(job.attempts, job.lost_leases) for job in jobs_of(container, ids)] == [(1, 0)]
 
 
+def test_children_of_a_worker_give_way_and_the_one_that_hands_on_jobs_does_not(start):
+    stack = start(jobs__niceness=9)
+    ids = enqueue(stack.container, NewJob(NOOP))
+    worker = stack.worker(["graph"], app=JOBS_APP, concurrency=1)
+    wait_until(lambda: all_in(stack.container, ids, JobState.DONE), "its child works", worker)
+    (child,) = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split()
+    nice = {pid: os.getpriority(os.PRIO_PROCESS, pid) for pid in (worker.pid, int(child))}
+    assert nice == {worker.pid: os.getpriority(os.PRIO_PROCESS, 0), int(child): 9}
+
+
 def test_a_job_whose_message_comes_twice_runs_once(start, tmp_path):
     stack = start()
     container = stack.container

@@ -11,6 +11,7 @@ import typer
 
 from services.jobs.models import Queue
 from workers.cli.session import open_container, say
+from workers.priority import give_way_as_a_session
 
 
 def worker(
@@ -34,7 +35,9 @@ def worker(
     signal.signal(signal.SIGINT, ask_to_stop)
     with open_container(context) as container:
         queues = queue or list(Queue)
-        with LocalWorker(container, concurrency=concurrency, queues=queues) as local:
+        niceness = container.settings.jobs.niceness
+        give_way_as_a_session(niceness)
+        with LocalWorker(container, concurrency=concurrency, queues=queues, niceness=niceness) as local:
             say(f"working on {', '.join(queues)} with {concurrency} threads; Ctrl-C stops")
             local.run_until(
                 lambda: stop.is_set() or (until_idle and nothing_left(container, queues)), poll_seconds=0.5

@@ -1,3 +1,5 @@
+import os
+import sys
 import threading
 import time
 
@@ -169,3 +171,17 @@ def test_pending_work_is_run_with_what_it_enqueues(container, tmp_path):
     run_pending(container)
     assert job(container, batch).state is JobState.DONE
     assert nothing_left(container, list(Queue))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells threads apart")
+def test_the_threads_of_a_background_worker_give_way_and_its_callers_do_not(container, monkeypatch):
+    seen = []
+    handler = JobSpec(RECONCILE, lambda *_: seen.append(os.getpriority(os.PRIO_PROCESS, 0)), 10, 10)
+    monkeypatch.setitem(REGISTRY, RECONCILE.name, handler)
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    for niceness in (0, 9):
+        (job_id,) = enqueue(container, new_job(RECONCILE))
+        with LocalWorker(container, concurrency=1, niceness=niceness) as worker:
+            worker.run_until(until_done(container, job_id), poll_seconds=0.02)
+    assert seen == [before, max(before, 9)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
