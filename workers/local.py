@@ -55,6 +55,7 @@ class LocalWorker:
         self._open = ExitStack()
         # Of all idle threads one asks for news, and what it hears the next one hears as well.
         self._asking = threading.Lock()
+        # They share one connection for it.
         self._news_lock = threading.Lock()
         loops = [(f"zeph-worker-{number}", self._work) for number in range(concurrency)]
         self._threads = [

@@ -257,10 +257,10 @@ def _scored(row: Sequence[Any]) -> tuple[MessageId, tuple[float, Place]]:
     return found, (row[6], place)
 
 
-# Built once for each kind of filter. Only SQL of this file comes together here; what is asked for is bound.
 _PLACE = "id, conversation_id, created_at, role, corrected, length"
 
 
+# Built once for each kind of filter. Only SQL of this file comes together here; what is asked for is bound.
 @lru_cache(maxsize=256)
 def _ranked(passes: str, shown: str, *, twice: bool) -> sa.TextClause:
     return sa.text(
