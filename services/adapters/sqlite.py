@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +27,9 @@ except ImportError:  # no wheel for this platform: the version guard below decid
     _driver = sqlite3
 
 BUSY_TIMEOUT_MILLISECONDS = 30_000
+_TRY_AGAIN_SECONDS = 0.005
 _PRAGMAS = (
     f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MILLISECONDS}",
-    "PRAGMA journal_mode = WAL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA trusted_schema = OFF",
@@ -183,10 +184,31 @@ class Sqlite:
         def prepare(connection: Any, _record: object) -> None:
             # The driver must not open transactions by itself: units of work do.
             connection.isolation_level = None
-            for pragma in (*_PRAGMAS, *_MODE_PRAGMAS[mode]):
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+            _write_ahead(connection)
+            for pragma in _MODE_PRAGMAS[mode]:
                 connection.execute(pragma)
 
         return engine
+
+
+def _write_ahead(connection: Any) -> None:
+    """Keep a write-ahead log from now on.
+
+    Of two processes that both do so with a new file, each could wait for the other for ever: SQLite tells one of them at
+    once that the file is locked, without the wait that it was asked for.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_MILLISECONDS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except _driver.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(_TRY_AGAIN_SECONDS)
+        else:
+            return
 
 
 def _transaction(connection: sa.Connection, begin: str) -> Iterator[sa.Connection]:

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import resource
 import stat
@@ -48,6 +49,22 @@ def test_whoever_listens_hears_of_the_commits_of_others_and_of_nothing_else(data
         assert after_one != seen
         in_processes(1, count)
         assert news() not in (seen, after_one)
+
+
+def test_processes_that_open_a_new_database_at_once_all_can(tmp_path):
+    """Rarely one was told that another had held the database for 30 s, at once."""
+
+    def open_all(_number):
+        for path in paths:
+            together.wait(30)
+            made = Sqlite(path)
+            with made.read() as connection:
+                assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+            made.close()
+
+    paths = [tmp_path / f"{number}.db" for number in range(40)]
+    together = multiprocessing.get_context("fork").Barrier(4)
+    in_processes(4, open_all)
 
 
 def test_four_processes_that_read_before_they_write_lose_no_update(database):
