@@ -111,7 +111,7 @@ class LocalWorker:
             except errors.TransientError as error:
                 log.warning("claim_failed reason=%s", error)
                 self._stopping.wait(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                pause = _longer(pause)
 
     def _wait_for_news(self, seen: int, pause: float) -> float:
         """Wait until somebody has committed something, or a job's time may have come; the next pause."""
@@ -119,8 +119,8 @@ class LocalWorker:
         latest = math.inf if at_rest else time.monotonic() + _UNASKED_SECONDS
         with self._asking:
             while self._news() == seen and time.monotonic() < latest and not self._stopping.wait(pause):
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        return min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                pause = _longer(pause)
+        return _longer(pause)
 
     def _news(self) -> int:
         with self._news_lock:
@@ -131,6 +131,10 @@ class LocalWorker:
         while not self._stopping.is_set():
             sweep(self._container)
             self._stopping.wait(pause)
+
+
+def _longer(pause: float) -> float:
+    return min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 def nothing_left(container: Container, queues: Sequence[str]) -> bool:

@@ -257,35 +257,38 @@ def _scored(row: Sequence[Any]) -> tuple[MessageId, tuple[float, Place]]:
     return found, (row[6], place)
 
 
-_PLACE = "id, conversation_id, created_at, role, corrected, length"
+def _as_json(select: str, *further: str) -> sa.TextClause:
+    """A statement for `_rows`: the place of each row, then further columns, of which `score` decides the order."""
+    columns = ", ".join(("id, conversation_id, created_at, role, corrected, length", *further))
+    order = "ORDER BY score DESC, id" if further else ""
+    return sa.text(f"SELECT json_group_array(json_array({columns}) {order}) FROM ({select})")  # noqa: S608
 
 
 # Built once for each kind of filter. Only SQL of this file comes together here; what is asked for is bound.
 @lru_cache(maxsize=256)
 def _ranked(passes: str, shown: str, *, twice: bool) -> sa.TextClause:
-    return sa.text(
-        f"SELECT json_group_array(json_array({_PLACE}, score, passes) ORDER BY score DESC, id) FROM ("  # noqa: S608
-        f"SELECT messages.id, {shown}, -first.score AS score, {passes} AS passes "
-        f"FROM ({_FIRST_OF_BOTH if twice else _FIRST}) AS first CROSS JOIN messages ON messages.id = first.id)"
+    return _as_json(
+        f"SELECT messages.id, {shown}, -first.score AS score, {passes} AS passes "  # noqa: S608
+        f"FROM ({_FIRST_OF_BOTH if twice else _FIRST}) AS first CROSS JOIN messages ON messages.id = first.id",
+        "score",
+        "passes",
     )
 
 
 @lru_cache(maxsize=256)
 def _passing(passes: str, shown: str, *, within: bool) -> sa.TextClause:
     where = f"messages_fts MATCH :expression AND {passes}" + (f" AND {_WITHIN}" if within else "")
-    return sa.text(
-        f"SELECT json_group_array(json_array({_PLACE}, score) ORDER BY score DESC, id) FROM ("  # noqa: S608
-        f"SELECT messages.id, {shown}, -{_BM25} AS score FROM messages_fts "
+    return _as_json(
+        f"SELECT messages.id, {shown}, -{_BM25} AS score FROM messages_fts "  # noqa: S608
         "CROSS JOIN messages ON messages.id = messages_fts.rowid "
-        f"WHERE {where} ORDER BY score DESC, messages.id LIMIT :limit)"
+        f"WHERE {where} ORDER BY score DESC, messages.id LIMIT :limit",
+        "score",
     )
 
 
 @lru_cache(maxsize=256)
 def _places(passes: str, shown: str) -> sa.TextClause:
-    return sa.text(
-        f"SELECT json_group_array(json_array({_PLACE})) FROM (SELECT messages.id, {shown} FROM {_BY_ID} AND {passes})"  # noqa: S608
-    )
+    return _as_json(f"SELECT messages.id, {shown} FROM {_BY_ID} AND {passes}")  # noqa: S608
 
 
 _ALIVE = sa.text(f"SELECT * FROM {_BY_ID} AND {filter_sql(_ANY)}")  # noqa: S608
