@@ -1,3 +1,4 @@
+import ctypes
 import os
 import sys
 import threading
@@ -10,6 +11,9 @@ from workers.priority import give_way, give_way_as_a_session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="niceness of threads and sessions is Linux's")
 AUTOGROUP = Path("/proc/self/autogroup")
+NOBODY = 65534
+PR_SET_DUMPABLE = 4
+needs_autogroups = pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel has no autogroups")
 
 
 def niceness():
@@ -17,7 +21,16 @@ def niceness():
 
 
 def autogroup():
-    return int(AUTOGROUP.read_text().split()[-1])
+    """The niceness of the session, or None in one as old as the system: it has no group of its own."""
+    group = AUTOGROUP.read_text().split()
+    return int(group[-1]) if group else None
+
+
+def lose_privileges():
+    if os.getuid() == 0:
+        os.setuid(NOBODY)
+        # Files under /proc/self go on belonging to root without it.
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 def test_a_thread_gives_way_with_those_that_it_starts_and_no_other():
@@ -58,7 +71,7 @@ def test_a_scheduling_policy_that_somebody_chose_stays():
     in_processes(1, task)
 
 
-@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel has no autogroups")
+@needs_autogroups
 def test_only_the_leader_of_a_session_makes_it_give_way():
     def follower(_number):
         before = autogroup()
@@ -74,3 +87,14 @@ def test_only_the_leader_of_a_session_makes_it_give_way():
 
     in_processes(1, follower)
     in_processes(1, leader)
+
+
+@needs_autogroups
+def test_of_sessions_without_privileges_that_start_at_once_each_gives_way():
+    def leader(_number):
+        os.setsid()
+        lose_privileges()
+        give_way_as_a_session(7)
+        assert autogroup() == 7
+
+    in_processes(4, leader)
