@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from services.adapters import tables as t
 from services.adapters.collection_rows import SqlCollectionRows
+from services.adapters.key_fact_sources import tell, told_elsewhere
 from services.embedding.points import point_ids
 from services.graph.names import joined_summary
 from services.graph.store import Erased
@@ -253,15 +254,21 @@ class Erasure:
         return counts
 
     def _summaries(self, *tests: sa.ColumnElement[bool]) -> Counter[str]:
-        """Delete summaries with the key facts that were drawn from them."""
+        """Delete summaries with the key facts that no other one tells."""
         s, k = t.summaries, t.key_facts
         ids = self._connection.execute(sa.select(s.c.id).where(*tests)).scalars().all()
         counts: Counter[str] = Counter()
         for part in parts(ids):
             facts = k.c.summary_id.in_(part)
+            elsewhere = told_elsewhere(self._connection, part)
             counts["vectors"] += self.bury("key_fact", facts) + self.bury("summary", s.c.id.in_(part))
             counts["key_facts"] += self._connection.execute(sa.delete(k).where(facts)).rowcount
             counts["summaries"] += self._connection.execute(sa.delete(s).where(s.c.id.in_(part))).rowcount
+            # In new rows: the words of a summary that is gone are not theirs, nor is its vector.
+            for it in elsewhere:
+                told = it.namespace, it.conversation_id, it.summary_id, [it.fact]
+                tell(self._connection, *told, created_at=it.created_at)
+            counts["key_facts"] -= len({it.fact_id for it in elsewhere})
         return counts
 
     def _retelling(self, namespace: str, ids: Sequence[int]) -> Iterator[int]:

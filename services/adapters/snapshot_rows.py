@@ -11,9 +11,10 @@ from sqlalchemy.dialects.sqlite import insert
 
 from services import errors
 from services.adapters.correction_rows import correction_index
-from services.adapters.summary_rows import SqlKeyFactRows, SqlSummaryRows
+from services.adapters.key_fact_sources import tell
+from services.adapters.summary_rows import SqlSummaryRows
 from services.adapters.tables import conversations as c
-from services.adapters.tables import key_facts as k
+from services.adapters.tables import key_fact_sources as k
 from services.adapters.tables import messages as m
 from services.adapters.tables import summaries as s
 from services.adapters.tables import zeph_corrections as z
@@ -46,10 +47,10 @@ class SqlSnapshotRows:
     def summaries(self, namespace: str, conversation_id: int) -> list[Record]:
         """See SnapshotRows."""
         facts: defaultdict[int, list[str]] = defaultdict(list)
-        drawn = sa.select(k).where(k.c.namespace == namespace, k.c.conversation_id == conversation_id)
-        for row in self._connection.execute(drawn.order_by(k.c.id)):
-            facts[row.summary_id].append(row.fact)
         mine = (s.c.namespace == namespace, s.c.conversation_id == conversation_id)
+        told = sa.select(k.c.summary_id, k.c.fact).join_from(k, s, s.c.id == k.c.summary_id).where(*mine)
+        for row in self._connection.execute(told.order_by(k.c.id)):
+            facts[row.summary_id].append(row.fact)
         return [
             record | {"key_facts": facts[row_id]} for row_id, record in self._numbered("summary", s, *mine)
         ]
@@ -101,7 +102,6 @@ class SqlSnapshotRows:
     ) -> None:
         """See SnapshotRows."""
         rows = SqlSummaryRows(self._connection, self._clock)
-        facts = SqlKeyFactRows(self._connection, self._clock)
         for summary in summaries:
             summary_id = rows.add(
                 namespace,
@@ -112,9 +112,8 @@ class SqlSnapshotRows:
                 token_estimate=summary["token_estimate"],
                 created_at=summary["created_at"],
             )
-            facts.add(namespace, conversation_id, summary_id, summary["key_facts"])
-            mine = sa.update(k).where(k.c.summary_id == summary_id)
-            self._connection.execute(mine.values(created_at=summary["created_at"]))
+            told = namespace, conversation_id, summary_id, summary["key_facts"]
+            tell(self._connection, *told, created_at=summary["created_at"])
 
     def add_correction(self, namespace: str, correction: Record) -> tuple[int, bool]:
         """See SnapshotRows."""

@@ -345,6 +345,20 @@ def _conversation_rules(clock: Clock) -> list[Rule]:
             _WHOSE,
         ),
         Rule(
+            "fact_source",
+            "key_facts",
+            "key facts that their own summary does not tell",
+            _sql(
+                "SELECT id FROM key_facts WHERE (id, summary_id) NOT IN "
+                "(SELECT key_fact_id, summary_id FROM key_fact_sources)"
+            ),
+            "notes again that it does",
+            _run(
+                "INSERT INTO key_fact_sources(key_fact_id, summary_id, fact) SELECT id, summary_id, fact "
+                "FROM key_facts WHERE id IN (SELECT value FROM json_each(:ids))"
+            ),
+        ),
+        Rule(
             "session_namespace",
             "acp_sessions",
             "sessions in another namespace than their conversation",
@@ -519,6 +533,7 @@ def _graph_rules() -> list[Rule]:
                 ("graph_edge_sources", ("edge_id", "graph_edges"), _TEXTS),
                 ("graph_entity_sources", ("entity_id", "graph_entities"), _TEXTS),
                 ("correction_facts", ("edge_id", "graph_edges"), (("correction_id", "zeph_corrections"),)),
+                ("key_fact_sources", ("key_fact_id", "key_facts"), (("summary_id", "summaries"),)),
             )
         ),
         Rule(

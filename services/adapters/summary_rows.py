@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.embedding_marks import MarkedRows
 from services.adapters.erasure import Erasure, parts
+from services.adapters.key_fact_sources import hand_over, tell
 from services.adapters.scopes import scope_token
 from services.adapters.tables import (
     key_fact_embeddings,
@@ -20,7 +19,7 @@ from services.adapters.tables import (
     summaries,
     summary_embeddings,
 )
-from services.ids import ConversationId, content_hash
+from services.ids import ConversationId
 from services.jobs.models import EMBED_SUMMARY
 from services.memory.summary_store import KeyFact, RowText, Summary
 from services.retrieval.query import match_expression, segment
@@ -154,22 +153,8 @@ class SqlKeyFactRows(_TextRows):
         self, namespace: str, conversation_id: ConversationId, summary_id: int, facts: Sequence[str]
     ) -> list[int]:
         """See KeyFactRows."""
-        added: list[int] = []
-        for fact in facts:
-            row = {
-                "namespace": namespace,
-                "conversation_id": conversation_id,
-                "summary_id": summary_id,
-                "fact": fact,
-                "segmented": segment(fact),
-                "scope": scope_token("summaries", namespace),
-                "content_hash": _fact_hash(fact),
-                "created_at": self._clock.now(),
-            }
-            new = insert(key_facts).values(row).on_conflict_do_nothing().returning(key_facts.c.id)
-            found = self._connection.execute(new).scalar()
-            added += [] if found is None else [found]
-        return added
+        now = self._clock.now()
+        return tell(self._connection, namespace, conversation_id, summary_id, facts, created_at=now)
 
     def get(self, namespace: str, ids: Sequence[int]) -> dict[int, KeyFact]:
         """See KeyFactRows."""
@@ -180,20 +165,16 @@ class SqlKeyFactRows(_TextRows):
             for row in self._found(namespace, ids)
         }
 
-    def remove(self, namespace: str, ids: Sequence[int]) -> int:
+    def merge(self, namespace: str, into: Mapping[int, int]) -> set[int]:
         """See KeyFactRows."""
-        removed = 0
-        for part in parts(ids):
+        known = self.existing(sorted({*into, *into.values()}), namespace)
+        merged = {fact: other for fact, other in into.items() if fact in known and other in known}
+        hand_over(self._connection, merged)
+        for part in parts(merged):
             mine = (key_facts.c.namespace == namespace, key_facts.c.id.in_(part))
             Erasure(self._connection, self._clock).bury("key_fact", *mine)
-            removed += self._connection.execute(sa.delete(key_facts).where(*mine)).rowcount
-        return removed
-
-
-def _fact_hash(fact: str) -> str:
-    """Equal for facts that differ in case, spacing or the full stop alone."""
-    words = unicodedata.normalize("NFKC", fact).casefold().split()
-    return content_hash(" ".join(words).rstrip(".。"))
+            self._connection.execute(sa.delete(key_facts).where(*mine))
+        return set(merged)
 
 
 def _summary(row: Any) -> Summary:

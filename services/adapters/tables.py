@@ -154,7 +154,7 @@ summary_embeddings = Table(
     _time("created_at"),
 )
 
-# Each fact once per namespace, kept with the summary that told it first.
+# Each fact once per namespace, in the words of the summary that told it first.
 key_facts = Table(
     "key_facts",
     metadata,
@@ -180,6 +180,19 @@ key_fact_embeddings = Table(
     Column("collection", Text, primary_key=True),
     Column("windows", Integer, nullable=False),
     _time("created_at"),
+)
+
+# Which summaries tell a fact, each in its own words, in the order in which they told them.
+key_fact_sources = Table(
+    "key_fact_sources",
+    metadata,
+    _id(),
+    _parent("key_fact_id", "key_facts.id"),
+    _parent("summary_id", "summaries.id"),
+    Column("fact", Text, nullable=False),
+    UniqueConstraint("key_fact_id", "summary_id"),
+    Index(None, "summary_id"),
+    sqlite_autoincrement=True,
 )
 
 acp_sessions = Table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,13 +94,16 @@ class KeyFactRows(TextRows, Protocol):
     def add(
         self, namespace: str, conversation_id: ConversationId, summary_id: int, facts: Sequence[str]
     ) -> list[int]:
-        """Store those that the namespace does not know, in any case and spacing; the new ids."""
+        """Store those that the namespace does not know, in any case and spacing, and who tells them all; the new ids."""
 
     def get(self, namespace: str, ids: Sequence[int]) -> dict[int, KeyFact]:
         """Those of the ids that exist."""
 
-    def remove(self, namespace: str, ids: Sequence[int]) -> int:
-        """Delete rows and (through tombstones) their vectors; how many."""
+    def merge(self, namespace: str, into: Mapping[int, int]) -> set[int]:
+        """Let whoever tells a fact tell the other one, fact -> other, and delete the fact with its vectors; which went.
+
+        Where one of the two is gone, nothing is done.
+        """
 
 
 class SummaryUnit(Protocol):

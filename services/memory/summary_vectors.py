@@ -82,7 +82,7 @@ class SummaryVectors:
     def embed_facts(self, space: Space, namespace: str, summary_id: int, run: JobRun) -> int:
         """Embed the facts of one summary that lack vectors in this space; vectors made.
 
-        In the active collection a fact that an older one says already in almost the same words is deleted instead.
+        In the active collection a fact that an older one says already in almost the same words becomes that one instead.
         """
         return self._facts(space, namespace, summary_id, run).vectors
 
@@ -103,35 +103,36 @@ class SummaryVectors:
             repeated = self._repeated(space, namespace, embedded)
             if repeated:
                 with self._database.write() as unit:
-                    unit.key_facts.remove(namespace, sorted(repeated))
-            embedded = [item for item in embedded if item.row.id not in repeated]
+                    gone = unit.key_facts.merge(namespace, repeated)
+                embedded = [item for item in embedded if item.row.id not in gone]
         return self._fact_writer.write(space, namespace, embedded)
 
-    def _repeated(self, space: Space, namespace: str, facts: Sequence[Embedded[RowText]]) -> set[int]:
-        """The facts that an older one says already, here or in the store. A store that is away hides none."""
-        repeated: set[int] = set()
+    def _repeated(self, space: Space, namespace: str, facts: Sequence[Embedded[RowText]]) -> dict[int, int]:
+        """The facts that an older one says already, here or in the store -> that one. A store that is away hides none."""
+        repeated: dict[int, int] = {}
         told: list[Embedded[RowText]] = []
         for fact in facts:
             if not len(fact.vectors):
                 continue
             vector = fact.vectors[0]
-            near = [
-                item.row.text
+            near = {
+                item.row.id: item.row.text
                 for item in told
                 if float(vector @ item.vectors[0]) >= self._duplicate_similarity
-            ]
+            }
             try:
-                near += self._stored_near(space, namespace, fact.row, vector)
+                near |= self._stored_near(space, namespace, fact.row, vector)
             except errors.TransientError as error:
                 log.warning("duplicates_unchecked reason=%s", error)
-            if any(same_claim(text, fact.row.text) for text in near):
-                repeated.add(fact.row.id)
+            same = [fact_id for fact_id, text in near.items() if same_claim(text, fact.row.text)]
+            if same:
+                repeated[fact.row.id] = min(same)
             else:
                 told.append(fact)
         return repeated
 
-    def _stored_near(self, space: Space, namespace: str, row: RowText, vector: Vector) -> list[str]:
-        """The older facts that are almost equal in meaning."""
+    def _stored_near(self, space: Space, namespace: str, row: RowText, vector: Vector) -> dict[int, str]:
+        """The older facts that are almost equal in meaning, id -> text."""
         older = Filter(must=(Condition("key_fact_id", at_most=row.id - 1),))
         hits = self._spaces.store.search(
             space.collection.physical, namespace, vector, limit=_NEIGHBOURS, where=older
@@ -141,7 +142,7 @@ class SummaryVectors:
         ]
         # A vector outlives its row for a moment, and what nobody can read is not known.
         with self._database.read() as unit:
-            return [fact.fact for fact in unit.key_facts.get(namespace, close).values()]
+            return {fact.id: fact.fact for fact in unit.key_facts.get(namespace, close).values()}
 
 
 def embed_summary_job(namespace: str, summary_id: int) -> NewJob:

@@ -27,11 +27,12 @@ from workers.local import LocalWorker
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
 
-NEXT = """
+PRESENT = migrations.HEAD
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "next", "{PRESENT}"
 
 
 def upgrade():
@@ -56,12 +57,12 @@ def next_version(tmp_path: Path) -> Callable[[Callable[[], object]], Callable[[]
     """Makes a task one that the next version of the program does; to be run in a process of its own."""
     folder = tmp_path / "alembic"
     shutil.copytree(migrations.folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0002_add_moods.py").write_text(NEXT)
+    (folder / "versions" / "add_moods.py").write_text(NEXT)
 
     def make(task: Callable[[], object]) -> Callable[[], None]:
         def as_next() -> None:
             migrations.folder = lambda: folder
-            migrations.HEAD = "0002"
+            migrations.HEAD = "next"
             task()
 
         return as_next
@@ -222,7 +223,7 @@ def test_old_celery_workers_refuse_work_once_the_schema_is_new_and_do_it_when_it
 
     def back() -> None:
         database = Sqlite(path)
-        migrations.downgrade(database, "0001")
+        migrations.downgrade(database, PRESENT)
         database.close()
 
     assert in_child(next_version(back)) == 0
@@ -238,7 +239,7 @@ def test_a_new_version_migrates_what_it_finds_and_goes_on_with_the_old_ones_jobs
             _remember(container, "The rope is new.")
             work(container)
             assert not _unfinished(container)
-            assert migrations.current(container.sqlite) == "0002"
+            assert migrations.current(container.sqlite) == "next"
             assert rows(container, "SELECT mood FROM conversations") == [("calm",)]
             assert len(container.memory.recall("the winch").hits) >= 1
 
@@ -246,7 +247,7 @@ def test_a_new_version_migrates_what_it_finds_and_goes_on_with_the_old_ones_jobs
 
     def back() -> None:
         database = Sqlite(old / "zeph.db")
-        migrations.downgrade(database, "0001")
+        migrations.downgrade(database, PRESENT)
         database.close()
 
     # An old version finds everything again when its schema is back.

@@ -52,6 +52,27 @@ def test_the_way_down_and_up_again_ends_at_the_same_schema(head):
     assert migrations.differences(head) == []
 
 
+def test_a_key_fact_of_before_is_told_by_its_summary(empty):
+    migrations.upgrade(empty, "0001")
+    with empty.write() as connection:
+        for sql in (
+            "INSERT INTO conversations(id, namespace, created_at) VALUES (7, 'n', 1)",
+            (
+                "INSERT INTO summaries(id, namespace, conversation_id, content, token_estimate, scope, created_at) "
+                "VALUES (5, 'n', 7, 's', 1, 'sn', 1)"
+            ),
+            (
+                "INSERT INTO key_facts(id, namespace, conversation_id, summary_id, fact, scope, content_hash, created_at) "
+                "VALUES (3, 'n', 7, 5, 'Ana has a dog.', 'sn', 'h', 1)"
+            ),
+        ):
+            connection.exec_driver_sql(sql)
+    migrations.ensure(empty)
+    with empty.read() as connection:
+        told = connection.exec_driver_sql("SELECT key_fact_id, summary_id, fact FROM key_fact_sources").all()
+    assert told == [(3, 5, "Ana has a dog.")]
+
+
 def test_the_head_that_the_code_knows_is_the_newest_script():
     from alembic.config import Config
     from alembic.script import ScriptDirectory

@@ -215,7 +215,7 @@ DAMAGES = {
     "an index lost a row": Damage("index_damaged", plant=unindexed),
     "an index is gone": Damage("schema_differs", ["DROP INDEX ix_jobs_due"]),
     "a trigger is gone, and a row came meanwhile": Damage(
-        "schema_differs full_text vector_missing",
+        "schema_differs full_text vector_missing fact_source",
         [
             "DROP TRIGGER key_facts_fts_insert",
             (
@@ -335,10 +335,11 @@ DAMAGES = {
         "summary_range", ["UPDATE summaries SET last_message_id = 5 WHERE namespace = 'default'"]
     ),
     "a fact in another namespace than its summary": Damage(
-        "fact_place scope vector_lost vector_stray",
+        "evidence_namespace fact_place scope vector_lost vector_stray",
         ["UPDATE key_facts SET namespace = 'eve' WHERE id = 1"],
         repaired=False,
     ),
+    "a fact that nobody tells": Damage("fact_source", ["DELETE FROM key_fact_sources WHERE key_fact_id = 1"]),
     "a document without chunks": Damage(
         "document_empty vector_stray", ["DELETE FROM chunks WHERE document_id = 2"]
     ),

@@ -69,7 +69,7 @@ def fill(container):
             first,
             [
                 summary | {"first_message_id": ids[0], "last_message_id": ids[2]},
-                summary | {"first_message_id": None, "last_message_id": None, "key_facts": ["c"]},
+                summary | {"first_message_id": None, "last_message_id": None, "key_facts": ["c", "B 雨."]},
             ],
         )
         correction = {
@@ -136,6 +136,24 @@ def test_export_import_export_is_equal_to_the_byte_and_keeps_every_field_b35_b36
         "SELECT fact, created_at FROM key_facts ORDER BY id",
     ):
         assert rows(other, select) == rows(container, select) != []
+
+
+def test_facts_that_several_conversations_tell_travel_with_each_of_them(container, other, tmp_path):
+    older, _ = talk(container, "hello", key="older")
+    newer, _ = talk(container, "hi", key="newer")
+    with container.database.write() as unit:
+        # The newer one was summarised first, and tells again what it had told.
+        for conversation, told in ((newer, ["x", "y"]), (older, ["y", "z"]), (newer, ["Z.", "x", "new"])):
+            summary = unit.summaries.add(
+                "default", conversation, "s", first=None, last=None, token_estimate=1
+            )
+            unit.key_facts.add("default", conversation, summary, told)
+    export(container, tmp_path / "a.json")
+    load(other, tmp_path / "a.json")
+    export(other, tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+    other.memory.forget(conversation="older")
+    assert rows(other, "SELECT fact FROM key_facts ORDER BY fact") == [("Z.",), ("new",), ("x",), ("y",)]
 
 
 def test_every_column_of_the_tables_is_in_the_file_or_left_out_on_purpose():

@@ -436,6 +436,59 @@ def test_facts_and_summaries_of_a_forgotten_conversation_are_gone_with_their_vec
     assert (vectors(container, SUMMARY_COLLECTION), vectors(container, FACT_COLLECTION)) == (0, 0)
 
 
+def told_by(container):
+    with container.database.sqlite.read() as connection:
+        return connection.exec_driver_sql(
+            "SELECT k.fact, c.key FROM key_facts k JOIN conversations c ON c.id = k.conversation_id"
+        ).all()
+
+
+def test_a_fact_that_two_conversations_tell_goes_with_the_last_of_them(connected, server):
+    container = connected()
+    server.chat = lambda _request: reply_with("Ana lives in Lisbon.")
+    for key in ("one", "two"):
+        remember(container, 11, key)
+    work(container)
+    assert container.memory.forget(conversation="one").key_facts == 0
+    work(container)
+    assert told_by(container) == [("Ana lives in Lisbon.", "two")]
+    enqueue(container, new_job(RECONCILE))
+    work(container)
+    assert vectors(container, FACT_COLLECTION) == 1
+    assert container.memory.forget(conversation="two").key_facts == 1
+    work(container)
+    assert (facts(container), vectors(container, FACT_COLLECTION)) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "left"),
+    [("one", ("the backup runs at night", "two")), ("two", ("At night the backup runs", "one"))],
+)
+def test_a_fact_that_two_conversations_tell_is_left_in_the_words_of_the_one_that_stays(
+    connected, server, forgotten, left
+):
+    container = connected(memory__key_fact_similarity=0.8)
+    replies = iter(["At night the backup runs", "the backup runs at night"])
+    server.chat = lambda _request: reply_with(next(replies))
+    for key in ("one", "two"):
+        remember(container, 11, key)
+        work(container)
+    assert told_by(container) == [("At night the backup runs", "one")]
+    container.memory.forget(conversation=forgotten)
+    assert told_by(container) == [left]
+
+
+def test_a_fact_that_is_told_with_one_that_is_forgotten_meanwhile_stays(connected, server):
+    container = connected()
+    server.chat = lambda _request: reply_with("Ana lives in Lisbon.", "Bread needs yeast.")
+    remember(container, 11)
+    work(container)
+    with container.database.write() as unit:
+        assert unit.key_facts.merge("default", {2: 3, 4: 1}) == set()
+        assert unit.key_facts.merge("other", {2: 1}) == set()
+    assert rows(container, "key_facts") == 2
+
+
 # ---- vectors -----------------------------------------------------------------------------------------------------
 
 
