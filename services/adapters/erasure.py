@@ -235,10 +235,12 @@ class Erasure:
     def _messages(self, namespace: str, ids: Sequence[int]) -> Counter[str]:
         m, s, z = t.messages, t.summaries, t.zeph_corrections
         mine = (m.c.namespace == namespace, m.c.id.in_(ids))
+        # A summary of which nobody knows where it begins and ends may tell of any message of its conversation.
+        unknown = sa.or_(s.c.first_message_id.is_(None), s.c.last_message_id.is_(None))
         told = sa.exists().where(
             *mine,
             m.c.conversation_id == s.c.conversation_id,
-            m.c.id.between(s.c.first_message_id, s.c.last_message_id),
+            sa.or_(m.c.id.between(s.c.first_message_id, s.c.last_message_id), unknown),
         )
         counts = self._summaries(s.c.namespace == namespace, told)
         # A correction quotes what was asked, what was answered, and what the user said to it.

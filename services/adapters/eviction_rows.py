@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from services.adapters.tables import messages as m
 from services.adapters.tables import summaries as s
 from services.adapters.tables import vector_tombstones as v
+from services.adapters.tables import zeph_corrections as z
 from services.ids import MessageId
 from services.memory.eviction import Candidate
 from services.memory.models import Origin
@@ -62,5 +63,17 @@ class SqlEvictionRows:
         """See EvictionRows."""
         # The tombstones of a message are written just before its `deleted_at`.
         waiting = sa.exists().where(v.c.namespace == namespace, v.c.created_at <= m.c.deleted_at)
-        clean = sa.select(m.c.id).where(m.c.namespace == namespace, m.c.deleted_at.is_not(None), ~waiting)
+        # What retells a message is found by it when that is forgotten.
+        retelling = (
+            *((s, s.c[name]) for name in ("first_message_id", "last_message_id")),
+            *((z, z.c[name]) for name in ("message_id", "target_message_id", "request_message_id")),
+        )
+        held = sa.union_all(
+            *(
+                sa.select(link).where(table.c.namespace == namespace, link.is_not(None))
+                for table, link in retelling
+            )
+        )
+        gone = (m.c.namespace == namespace, m.c.deleted_at.is_not(None), m.c.id.not_in(held))
+        clean = sa.select(m.c.id).where(*gone, ~waiting)
         return self._connection.execute(sa.delete(m).where(m.c.id.in_(clean.limit(limit)))).rowcount

@@ -59,7 +59,10 @@ class EvictionRows(Protocol):
         """Messages that may go: not the last `preserve_tail` of a conversation, no summaries, nor where one ends."""
 
     def erase_clean(self, namespace: str, *, limit: int) -> int:
-        """Delete for good the rows of deleted messages of which no vector is left; how many."""
+        """Delete for good the rows of deleted messages of which no vector is left; how many.
+
+        Those by which a summary or a correction is found stay, hidden, until that goes.
+        """
 
 
 class EvictionUnit(Protocol):

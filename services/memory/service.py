@@ -17,7 +17,7 @@ from services import errors
 from services.embedding.store import CollectionState
 from services.embedding.writing import removal_job
 from services.ids import DEFAULT_NAMESPACE, ConversationId, MessageId, fields_hash
-from services.jobs.models import NewJob
+from services.jobs.models import RECONCILE, NewJob, scheduled
 from services.memory.access import AccessCounts
 from services.memory.models import (
     Conversation,
@@ -277,6 +277,9 @@ class SemanticMemory:
             else:
                 gone = unit.messages.forget(mine, messages)
             unit.jobs.enqueue([removal_job(mine)])
+            if gone.summaries:
+                # It gives vectors to the key facts that others tell as well, in whose words they stand now.
+                unit.jobs.enqueue([scheduled(RECONCILE)])
         return gone
 
     # ---- reading ---------------------------------------------------------------------------------------------

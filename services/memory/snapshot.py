@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -366,7 +367,9 @@ class _Import:
             self._report.skipped += 1
         self._conversations[head["id"]] = conversation_id
         self._add_messages(conversation_id, file_messages)
-        self._add_summaries(conversation_id, [record for kind, record in members if kind == "summary"])
+        numbers = sorted(message["id"] for message in file_messages)
+        file_summaries = [record for kind, record in members if kind == "summary"]
+        self._add_summaries(conversation_id, file_summaries, numbers)
 
     def _twin(self, head: Record, messages: Sequence[Record]) -> ConversationId | None:
         """The conversation here that this one is, if any: no two of the file are the same one."""
@@ -409,7 +412,9 @@ class _Import:
         self._report.messages += len(new)
         self._report.skipped += len(messages) - len(new)
 
-    def _add_summaries(self, conversation_id: ConversationId, summaries: Sequence[Record]) -> None:
+    def _add_summaries(
+        self, conversation_id: ConversationId, summaries: Sequence[Record], numbers: Sequence[int]
+    ) -> None:
         stored = self._unit.snapshots.summaries(self._namespace, conversation_id)
         known = Counter((summary["content"], summary["created_at"]) for summary in stored)
         new = []
@@ -417,18 +422,23 @@ class _Import:
             identity = summary["content"], summary["created_at"]
             known[identity] -= 1
             if known[identity] < 0:
-                new.append(summary | self._range(summary))
+                new.append(summary | self._range(summary, numbers))
         self._unit.snapshots.add_summaries(self._namespace, conversation_id, new)
         self._report.summaries += len(new)
         self._report.skipped += len(summaries) - len(new)
 
-    def _range(self, summary: Record) -> Record:
-        first, last = (
-            self._reference(self._messages, summary[name]) for name in ("first_message_id", "last_message_id")
-        )
-        if first is None or last is None or first > last:
-            first = last = None
-        return {"first_message_id": first, "last_message_id": last}
+    def _range(self, summary: Record, numbers: Sequence[int]) -> Record:
+        """Where a summary begins and ends here; `numbers` are those of its conversation's messages in the file, sorted.
+
+        Unknown where a message that it tells of does not lie between: what was forgotten here came back behind others.
+        """
+        ends = [summary[name] for name in ("first_message_id", "last_message_id")]
+        first, last = (self._reference(self._messages, end) for end in ends)
+        if first is not None and last is not None:
+            told = numbers[bisect_left(numbers, ends[0]) : bisect_right(numbers, ends[1])]
+            if told and all(first <= self._messages[number] <= last for number in told):
+                return {"first_message_id": first, "last_message_id": last}
+        return {"first_message_id": None, "last_message_id": None}
 
     def _correction(self, correction: Record, _: Sequence[tuple[str, Record]]) -> None:
         links = {name: self._reference(self._messages, correction[name]) for name in CORRECTION_LINKS}

@@ -221,3 +221,49 @@ def test_many_messages_go_in_many_steps(container):
     assert evict(container, 1).evicted == 1_200
     assert container.eviction.erase("default") == 1_200
     assert left(container) == ["last"]
+
+
+# ---- what retells it ---------------------------------------------------------------------------------------------
+
+
+def evicted(container, limit):
+    """Evict and erase whatever may go for good."""
+    evict(container, limit)
+    work(container)
+    container.clock.advance(10)
+    container.eviction.erase("default")
+
+
+def test_a_correction_of_what_was_evicted_goes_when_its_conversation_is_forgotten(container):
+    say = container.memory.remember
+    for role, text in (
+        (Role.USER, "What is the PIN?"),
+        (Role.ASSISTANT, "The PIN is 1234."),
+        (Role.USER, "No, that's wrong: my secret PIN is 9876."),
+        *((Role.USER, f"chat {number}") for number in range(9)),
+    ):
+        say(role, text, conversation="c")
+    work(container)
+    assert len(container.corrections.select()) == 1
+    evicted(container, 2)
+    assert container.memory.forget(conversation="c").corrections == 1
+    assert container.corrections.select() == []
+
+
+def test_a_summary_that_is_made_while_its_messages_are_evicted_goes_with_them(container, monkeypatch):
+    ids = add(container, *((f"secret {number}", 30 - number) for number in range(9)))
+    remove = container.eviction._remove
+
+    def after_a_summary(namespace, going, run):
+        with container.database.write() as unit:
+            told = {"first": ids[0], "last": ids[5], "token_estimate": 1}
+            unit.summaries.add(namespace, conversation, "They told secrets.", **told)
+        remove(namespace, going, run)
+
+    ((conversation,),) = rows(container, "SELECT id FROM conversations")
+    monkeypatch.setattr(container.eviction, "_remove", after_a_summary)
+    evicted(container, 2)
+    assert len(left(container)) == 2
+    with container.database.read() as unit:
+        assert unit.summaries.cursor("default", conversation) == ids[5]
+    assert container.memory.forget(messages=[ids[0]]).summaries == 1

@@ -235,6 +235,25 @@ def test_a_newer_file_adds_only_the_new_messages(container, other, tmp_path):
     assert rows(other, "SELECT content FROM messages ORDER BY id") == [("one",), ("two",)]
 
 
+def test_a_summary_that_a_backup_brings_back_goes_with_the_message_that_came_back_with_it(
+    container, tmp_path
+):
+    first, ids = talk(container, *(NewMessage(Role.USER, f"m {number}") for number in range(9)), key="c")
+    with container.database.write() as unit:
+        summary = unit.summaries.add(
+            "default", first, "m 3 was said", first=ids[0], last=ids[6], token_estimate=1
+        )
+        unit.key_facts.add("default", first, summary, ["m 3 was said."])
+    export(container, tmp_path / "a.json")
+    for found in (ids[3], ids[-1] + 1):
+        assert container.memory.forget(messages=[found]).summaries == 1
+        assert (rows(container, "SELECT * FROM summaries"), rows(container, "SELECT * FROM key_facts")) == (
+            [],
+            [],
+        )
+        load(container, tmp_path / "a.json")
+
+
 def test_unrelated_conversations_with_equal_ids_stay_apart_b37(container, other, tmp_path):
     talk(other, "mine")
     talk(container, "theirs")

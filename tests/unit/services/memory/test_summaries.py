@@ -452,8 +452,6 @@ def test_a_fact_that_two_conversations_tell_goes_with_the_last_of_them(connected
     assert container.memory.forget(conversation="one").key_facts == 0
     work(container)
     assert told_by(container) == [("Ana lives in Lisbon.", "two")]
-    enqueue(container, new_job(RECONCILE))
-    work(container)
     assert vectors(container, FACT_COLLECTION) == 1
     assert container.memory.forget(conversation="two").key_facts == 1
     work(container)
