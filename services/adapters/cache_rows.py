@@ -130,6 +130,9 @@ class SqlCacheRows:
     def remove_made_of(self, namespace: str, sources: Sequence[Source]) -> int:
         """See CacheRows."""
         removed = 0
+        if sources:
+            # Of what an answer is made that is made just now is not known yet.
+            self._connection.execute(sa.delete(lease).where(lease.c.namespace == namespace))
         for kind, ids in _by_kind(sources):
             for part in parts(ids):
                 keys = sa.select(s.c.cache_key).where(

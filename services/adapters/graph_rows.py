@@ -480,7 +480,7 @@ class SqlGraphRows(MarkedRows):
         rows = sa.select(n.c.id).where(*mine, *alone).order_by(n.c.id).limit(limit)
         return list(self._connection.execute(rows).scalars())
 
-    def excess(self, namespace: str, *, keep: int) -> list[int]:
+    def excess(self, namespace: str, *, keep: int, limit: int) -> list[int]:
         """See GraphRows."""
         total = sa.select(sa.func.count()).where(n.c.namespace == namespace)
         over = self._connection.execute(total).scalar_one() - keep
@@ -499,7 +499,7 @@ class SqlGraphRows(MarkedRows):
             .where(n.c.namespace == namespace)
             .order_by(sa.func.coalesce(degrees.c.degree, 0), n.c.last_seen_at, n.c.id)
         )
-        return list(self._connection.execute(ranked.limit(over)).scalars())
+        return list(self._connection.execute(ranked.limit(min(over, limit))).scalars())
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 

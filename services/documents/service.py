@@ -335,6 +335,8 @@ class IngestionPipeline:
                 below = printable(os.path.realpath(root))
                 stored = unit.documents.sources_below(request.namespace, request.collection, below)
                 gone = {source: found for source, found in stored.items() if _is_gone(source, seen)}
+                # Files come while others are walked.
+                gone = {source: found for source, found in gone.items() if not Path(source).is_file()}
                 self._delete(unit, request.namespace, list(gone.values()))
                 outcome = {"status": Outcome.REMOVED}
                 unit.jobs.record(

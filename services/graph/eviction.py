@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.embedding.writing import removal_job
-from services.graph.store import Erased, GraphDatabase
+from services.graph.store import GraphDatabase, GraphRows
 from services.jobs.models import EVICT_GRAPH, NewJob
 from services.jobs.run import JobRun
 from services.ports import Clock
@@ -59,7 +59,7 @@ class GraphEviction:
         days = self._retention_days if retention_days is None else retention_days
         cap = self._max_entities if max_entities is None else max_entities
         before = self._clock.now() - days * _DAY
-        expired = orphans = capped = 0
+        expired = capped = 0
         while True:
             checkpoint()
             with self._database.write(durable=False) as unit:
@@ -67,18 +67,13 @@ class GraphEviction:
             expired += step
             if step < _PER_STEP:
                 break
-        while True:
-            checkpoint()
-            with self._database.read() as unit:
-                alone = unit.graph.orphans(namespace, before=before, limit=_PER_STEP)
-            orphans += self._delete(namespace, alone).entities
-            if len(alone) < _PER_STEP:
-                break
-        with self._database.read() as unit:
-            excess = unit.graph.excess(namespace, keep=cap) if cap > 0 else []
-        for at in range(0, len(excess), _PER_STEP):
-            checkpoint()
-            capped += self._delete(namespace, excess[at : at + _PER_STEP]).entities
+        orphans = self._delete(
+            namespace, lambda rows: rows.orphans(namespace, before=before, limit=_PER_STEP), checkpoint
+        )
+        if cap > 0:
+            capped = self._delete(
+                namespace, lambda rows: rows.excess(namespace, keep=cap, limit=_PER_STEP), checkpoint
+            )
         return GraphEvictionReport(expired, orphans, capped)
 
     def sweep(self, run: JobRun) -> None:
@@ -93,13 +88,20 @@ class GraphEviction:
         with self._database.write() as unit:
             run.finish(unit, outcome)
 
-    def _delete(self, namespace: str, ids: list[int]) -> Erased:
-        if not ids:
-            return Erased()
-        with self._database.write(durable=False) as unit:
-            erased = unit.graph.delete_entities(namespace, ids)
-            unit.jobs.enqueue([removal_job(namespace)] if erased.vectors else [])
-        return erased
+    def _delete(
+        self, namespace: str, chosen: Callable[[GraphRows], list[int]], checkpoint: Callable[[], None]
+    ) -> int:
+        """Delete in steps what is chosen in the same transaction: a fact that comes meanwhile would go with it."""
+        entities = 0
+        while True:
+            checkpoint()
+            with self._database.write(durable=False) as unit:
+                ids = chosen(unit.graph)
+                erased = unit.graph.delete_entities(namespace, ids)
+                unit.jobs.enqueue([removal_job(namespace)] if erased.vectors else [])
+            entities += erased.entities
+            if len(ids) < _PER_STEP:
+                return entities
 
 
 def evict_job(namespace: str) -> NewJob:

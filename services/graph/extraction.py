@@ -242,6 +242,9 @@ class GraphExtraction:
         try:
             stored = self._store.store(namespace, found.extraction, reading.source(run.job.id), also=also)
         except _ReadByOthers:
+            # What a model said of a text that is gone tells of it.
+            with self._database.write() as unit:
+                _forget_replies(unit, namespace, found)
             return Counter(gone=1)
         return Counter(
             texts=1,

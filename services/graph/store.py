@@ -206,8 +206,8 @@ class GraphRows(EmbeddedRows, Protocol):
     def orphans(self, namespace: str, *, before: int, limit: int) -> list[int]:
         """Entities that no fact names, past or present, and that were last seen before that time."""
 
-    def excess(self, namespace: str, *, keep: int) -> list[int]:
-        """Entities beyond `keep`: those with the fewest active facts, then those seen longest ago."""
+    def excess(self, namespace: str, *, keep: int, limit: int) -> list[int]:
+        """At most `limit` of the entities beyond `keep`: those with the fewest active facts, then those seen longest ago."""
 
     # ---- vectors ---------------------------------------------------------------------------------------------
 

@@ -334,6 +334,17 @@ def test_an_answer_is_not_stored_when_its_message_changed_while_it_was_made(cach
     assert cache.get(asked()) is None
 
 
+def test_an_answer_is_not_stored_when_somebody_called_its_sources_stale_while_it_was_made(cache, container):
+    source = Source(SourceKind.MESSAGE, container.memory.remember("user", "it is noon"))
+
+    def call():
+        cache.invalidate_sources(source)
+        return "noon"
+
+    assert cache.through(asked(), call, sources=[source]) == "noon"
+    assert cache.get(asked()) is None
+
+
 def test_an_answer_is_not_stored_when_its_document_changed_while_it_was_made(cache, container, tmp_path):
     folder = write_files(tmp_path / "docs", {"a.md": "# A\n\nOne.\n"})
     ingest(container, folder)

@@ -390,6 +390,23 @@ def test_prune_forgets_what_is_gone_below_the_folder_and_nothing_else(container,
     consistent(container)
 
 
+def test_a_file_that_comes_while_a_folder_is_pruned_stays(container, folder, monkeypatch):
+    write_files(folder, {"a.txt": "a", "b.txt": "b"})
+    ingest(container, folder)
+    prune = service.IngestionPipeline._prune
+
+    def after_another_batch(pipeline, *given):
+        monkeypatch.setattr(service.IngestionPipeline, "_prune", prune)
+        write_files(folder, {"aa.txt": "new"})
+        ingest(container, folder / "aa.txt")
+        prune(pipeline, *given)
+
+    monkeypatch.setattr(service.IngestionPipeline, "_prune", after_another_batch)
+    (folder / "b.txt").unlink()
+    assert ingest(container, folder, prune=True).outcomes == {"unchanged": 1, "removed": 1}
+    assert sources(container) == {"a.txt", "aa.txt"}
+
+
 def test_prune_never_takes_everything_when_nothing_can_be_read(container, folder):
     write_files(folder, {"a.txt": "a", "b.txt": "b"})
     ingest(container, folder)

@@ -53,6 +53,23 @@ def test_an_entity_without_facts_stays_while_it_is_seen(container):
     assert names(container) == {"Ann"}
 
 
+def test_an_entity_that_gets_a_fact_while_it_is_to_be_evicted_stays_with_it(container, monkeypatch):
+    store(container, "Ann")
+    container.clock.advance(200 * DAYS)
+    write, begun = container.database.write, []
+
+    def beside_another_worker(**options):
+        begun.append(options)
+        # Behind the step that deletes facts, at the moment in which that of entities could begin to write.
+        if len(begun) == 2:
+            store(container, "Ann|knows|Bob", at=THEN + 200 * DAY)
+        return write(**options)
+
+    monkeypatch.setattr(container.database, "write", beside_another_worker)
+    assert container.graph_eviction.evict(NS).orphan_entities == 0
+    assert facts(container, "Ann") == ["Ann knows Bob"]
+
+
 def test_no_retention_deletes_all_that_is_retired_and_nothing_that_holds(build):
     container = build(memory__graph__expired_edge_retention_days=0)
     store(container, "Ann|lives_in|Oslo", "Ann|knows|Bob", at=THEN)

@@ -417,6 +417,7 @@ def test_what_is_forgotten_while_the_model_reads_it_is_not_stored(connected, ser
     work(container)
     assert facts(container) == []
     assert (jobs(container)[0].outcome or {})["gone"] == 1
+    assert rows(container, "SELECT * FROM model_replies") == []
 
 
 def test_a_cancelled_job_stops_between_two_messages(connected, server):
