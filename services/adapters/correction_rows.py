@@ -146,12 +146,14 @@ class SqlCorrectionRows(MarkedRows):
         elsewhere = sa.exists().where(
             others.c.edge_id == e.id, others.c.message_id.is_distinct_from(message_id)
         )
+        taken_back = sa.exists().where(correction_facts.c.edge_id == e.id)
         rows = (
             sa.select(e.id, subject.c.name.label("subject"), thing.c.name.label("object"))
             .join_from(graph_edges, graph_edge_sources, s.edge_id == e.id)
             .join(subject, subject.c.id == e.source_entity_id)
             .join(thing, thing.c.id == e.target_entity_id)
-            .where(e.namespace == namespace, s.message_id == message_id, *ACTIVE, ~elsewhere)
+            .where(e.namespace == namespace, s.message_id == message_id, ~elsewhere)
+            .where(sa.or_(sa.and_(*ACTIVE), taken_back))
             .distinct()
             .order_by(e.id)
         )
@@ -162,7 +164,11 @@ class SqlCorrectionRows(MarkedRows):
         now = self._clock.now()
         for edge_id in edge_ids:
             retired = sa.update(graph_edges).where(graph_edges.c.id == edge_id, *ACTIVE)
-            if self._connection.execute(retired.values(expired_at=now)).rowcount:
+            others = (
+                sa.select(correction_facts.c.edge_id).where(correction_facts.c.edge_id == edge_id).limit(1)
+            )
+            taken_back = self._connection.execute(retired.values(expired_at=now)).rowcount
+            if taken_back or self._connection.execute(others).first():
                 kept = {"correction_id": correction_id, "edge_id": edge_id}
                 self._connection.execute(insert(correction_facts).values(kept).on_conflict_do_nothing())
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from services.adapters.sqlite import Sqlite
 
 # The newest migration. Kept here so that an up-to-date database costs one query and no import of Alembic.
-HEAD = "0002"
+HEAD = "0003"
 
 
 def folder() -> Path:

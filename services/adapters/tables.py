@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import REAL
 
+from services.graph.facts import SINGLE_VALUED
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -810,7 +812,9 @@ def _response_triggers(kind: str, table: str, columns: tuple[str, ...]) -> tuple
 
 def _corrected_trigger(name: str, event: str) -> str:
     remove = _responses_made_of("message", "new.target_message_id")
-    return f"CREATE TRIGGER {name} AFTER {event} ON zeph_corrections BEGIN {remove} END"
+    # Of what an answer is made that is made just now is not known yet.
+    made_now = "DELETE FROM response_leases WHERE namespace = new.namespace;"
+    return f"CREATE TRIGGER {name} AFTER {event} ON zeph_corrections BEGIN {remove} {made_now} END"
 
 
 _RESPONSE_SQL = (
@@ -820,14 +824,48 @@ _RESPONSE_SQL = (
     _corrected_trigger("corrected_response_update", "UPDATE OF target_message_id, lowers, retired_at"),
 )
 
-_SAME_FACT = " AND ".join(
-    f"twin.{column} = graph_edges.{column}"
-    for column in ("namespace", "source_entity_id", "target_entity_id", "relation")
+# The fact that a correction lets hold again, and others that have to do with it.
+_AGAIN = "again.id = old.edge_id AND again.valid_to IS NULL"
+_AGAIN_RETIRED = f"{_AGAIN} AND again.expired_at IS NOT NULL"
+_SAME_HEAD = " AND ".join(
+    f"it.{name} = again.{name}" for name in ("namespace", "source_entity_id", "relation")
 )
-_TOLD_AGAIN = f"SELECT 1 FROM graph_edges AS twin WHERE {_SAME_FACT} AND twin.valid_to IS NULL AND twin.expired_at IS NULL"  # noqa: S608
+_ONE_VALUE = f"again.relation IN ({', '.join(map(repr, sorted(SINGLE_VALUED)))})"
+# What has ended stands as well, and has expired at the moment in which that became known.
+_STANDS = "(it.expired_at IS NULL OR it.valid_to IS NOT NULL)"
+_TOLD_AGAIN = (
+    f"SELECT it.id FROM graph_edges AS again JOIN graph_edges AS it ON {_SAME_HEAD} "  # noqa: S608
+    f"AND it.target_entity_id = again.target_entity_id AND {_STANDS} WHERE {_AGAIN_RETIRED} "
+    "AND (it.valid_to IS NULL OR it.valid_from > again.valid_from) ORDER BY it.valid_from, it.id LIMIT 1"
+)
+_NEXT_VALUE = (
+    f"FROM graph_edges AS again JOIN graph_edges AS it ON {_SAME_HEAD} AND {_STANDS} "
+    f"AND it.valid_from > again.valid_from WHERE {_AGAIN_RETIRED} AND {_ONE_VALUE} "
+    "ORDER BY it.valid_from, it.id LIMIT 1"
+)
+_ENDED_BY_ANOTHER = f"(SELECT it.target_entity_id <> again.target_entity_id {_NEXT_VALUE})"
 _CORRECTED_FACTS_SQL = (
-    "CREATE TRIGGER correction_facts_delete AFTER DELETE ON correction_facts BEGIN UPDATE graph_edges "  # noqa: S608
-    f"SET expired_at = NULL WHERE id = old.edge_id AND valid_to IS NULL AND NOT EXISTS ({_TOLD_AGAIN}); END"
+    "CREATE TRIGGER correction_facts_delete AFTER DELETE ON correction_facts "  # noqa: S608
+    "WHEN NOT EXISTS (SELECT 1 FROM correction_facts AS other WHERE other.edge_id = old.edge_id) BEGIN "
+    # Another value was told since: it held until then.
+    f"UPDATE graph_edges SET (expired_at, valid_to, superseded_by_id) = (SELECT it.created_at, it.valid_from, it.id {_NEXT_VALUE}) "
+    f"WHERE id = old.edge_id AND {_ENDED_BY_ANOTHER}; "
+    # It was told again: the two are one.
+    "UPDATE graph_edges SET (valid_from, created_at) = (SELECT min(again.valid_from, graph_edges.valid_from), "
+    "min(again.created_at, graph_edges.created_at) FROM graph_edges AS again WHERE again.id = old.edge_id) "
+    f"WHERE id = ({_TOLD_AGAIN}); "
+    f"UPDATE OR IGNORE graph_edge_sources SET edge_id = ({_TOLD_AGAIN}) "
+    f"WHERE edge_id = old.edge_id AND EXISTS ({_TOLD_AGAIN}); "
+    f"UPDATE graph_edges SET superseded_by_id = ({_TOLD_AGAIN}) "
+    f"WHERE superseded_by_id = old.edge_id AND EXISTS ({_TOLD_AGAIN}); "
+    f"DELETE FROM graph_edges WHERE id = old.edge_id AND EXISTS ({_TOLD_AGAIN}); "
+    # Else it holds, and what it had followed does not.
+    "UPDATE graph_edges SET expired_at = NULL WHERE id = old.edge_id AND valid_to IS NULL; "
+    "UPDATE graph_edges SET (expired_at, valid_to) = (SELECT max(again.created_at, graph_edges.created_at), "
+    "again.valid_from FROM graph_edges AS again WHERE again.id = old.edge_id), "
+    f"superseded_by_id = old.edge_id WHERE id IN (SELECT it.id FROM graph_edges AS again JOIN graph_edges AS it "
+    f"ON {_SAME_HEAD} AND it.id <> again.id AND it.valid_to IS NULL AND it.expired_at IS NULL "
+    f"AND it.valid_from < again.valid_from WHERE {_AGAIN} AND {_ONE_VALUE}); END"
 )
 
 FULL_TEXT_SQL = (

@@ -57,7 +57,7 @@ class CorrectionRows(EmbeddedRows, Protocol):
         """The active facts of the graph that no other text states, by id."""
 
     def retire_facts(self, correction_id: int, edge_ids: Sequence[int]) -> None:
-        """Take back those of the facts that are active, for as long as the correction is in force."""
+        """Take back the facts, for as long as the correction is in force; others may have taken them back as well."""
 
     def retired_facts(self, correction_id: int) -> list[int]:
         """The facts that this correction took back."""

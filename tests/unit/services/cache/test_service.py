@@ -345,6 +345,21 @@ def test_an_answer_is_not_stored_when_somebody_called_its_sources_stale_while_it
     assert cache.get(asked()) is None
 
 
+def test_an_answer_is_not_stored_when_what_it_is_made_of_was_put_right_again_meanwhile(cache, container):
+    message = container.memory.remember("assistant", "it is noon")
+    found = container.corrections.add("it is midnight", target=message)
+    container.corrections.undo(found.id)
+    container.clock.advance(1)
+
+    def call():
+        container.clock.advance(1)
+        container.corrections.redo(found.id)
+        return "noon"
+
+    assert cache.through(asked(), call, sources=[Source(SourceKind.MESSAGE, message)]) == "noon"
+    assert cache.get(asked()) is None
+
+
 def test_an_answer_is_not_stored_when_its_document_changed_while_it_was_made(cache, container, tmp_path):
     folder = write_files(tmp_path / "docs", {"a.md": "# A\n\nOne.\n"})
     ingest(container, folder)

@@ -858,6 +858,81 @@ def test_a_fact_that_was_told_again_meanwhile_is_not_doubled(container, doubtful
     assert holding(container) == [again]
 
 
+@pytest.mark.parametrize("end", ["undo", "forget", "forget_message"])
+def test_a_fact_that_two_corrections_reject_holds_again_when_both_are_gone(container, doubtful, end):
+    _, said, edge = doubtful
+    first = correct(container)
+    second = container.corrections.add("The pilot has left Oslo.", target=said)
+    if end == "forget_message":
+        container.memory.forget(messages=[first.message_id])
+    else:
+        getattr(container.corrections, end)(first.id)
+    assert holding(container) == []
+    container.corrections.undo(second.id)
+    assert holding(container) == [edge]
+    container.corrections.redo(second.id)
+    assert holding(container) == []
+
+
+def told(container, *facts):
+    """Let the graph know facts from a message that is stored now; the message."""
+    container.clock.advance(60)
+    message = container.memory.remember("user", "Something was said.", conversation="c")
+    know(container, message, *facts)
+    return message
+
+
+def periods(container):
+    """What is not rejected: target, whether it holds still, and the target that followed it."""
+    return rows(
+        container,
+        "SELECT n.name, e.valid_to IS NULL, (SELECT m.name FROM graph_edges f JOIN graph_entities m "
+        "ON m.id = f.target_entity_id WHERE f.id = e.superseded_by_id) FROM graph_edges e "
+        "JOIN graph_entities n ON n.id = e.target_entity_id WHERE e.expired_at IS NULL OR e.valid_to IS NOT NULL "
+        "ORDER BY e.valid_from",
+    )
+
+
+def test_a_fact_that_holds_again_has_ended_where_another_value_was_told_since(container, doubtful):
+    found = correct(container)
+    told(container, ("pilot", "lives_in", "Bergen"))
+    told(container, ("pilot", "lives_in", "Oslo"))
+    container.corrections.undo(found.id)
+    assert periods(container) == [("Oslo", 0, "Bergen"), ("Bergen", 0, "Oslo"), ("Oslo", 1, None)]
+
+
+def test_a_fact_that_holds_again_ends_a_value_from_before_it_that_was_told_meanwhile(container, doubtful):
+    found = correct(container)
+    message = container.memory.remember("user", "Something older.", conversation="c")
+    extraction = Extraction(
+        "test",
+        tuple(FoundEntity(name, EntityType.CONCEPT) for name in ("pilot", "Bergen")),
+        (FoundEdge("pilot", "Bergen", "lives_in", "pilot lives_in Bergen", 0.9),),
+    )
+    container.graph.store("default", extraction, Source(container.clock.now() - 10**9, message_id=message))
+    container.corrections.undo(found.id)
+    assert periods(container) == [("Bergen", 0, "Oslo"), ("Oslo", 1, None)]
+
+
+@pytest.mark.parametrize("relation", ["lives_in", "visited"])
+def test_a_fact_that_was_told_again_stays_as_long_as_one_of_both_texts(container, relation):
+    _, said = talk(container, ASKED, SAID)
+    know(container, said, ("pilot", relation, "Oslo"))
+    began = container.clock.now()
+    found = correct(container)
+    again = told(container, ("pilot", relation, "Oslo"))
+    container.corrections.undo(found.id)
+    assert rows(container, "SELECT valid_from, created_at FROM graph_edges") == [(began, began)]
+    assert rows(container, "SELECT message_id FROM graph_edge_sources ORDER BY message_id") == [
+        (said,),
+        (again,),
+    ]
+    container.memory.forget(messages=[again])
+    assert periods(container) == [("Oslo", 1, None)]
+    container.memory.forget(messages=[said])
+    assert rows(container, "SELECT * FROM graph_edges") == []
+
+
 def test_a_fact_that_another_text_states_as_well_stays(container, doubtful):
     asked, _, edge = doubtful
     know(container, asked, ("pilot", "lives_in", "Oslo"))
