@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
 from services.adapters.erasure import parts
+from services.adapters.graph_rows import REFRESHED_COUNT
 from services.adapters.tables import (
     graph_communities,
     graph_community_members,
@@ -224,6 +225,10 @@ class SqlCommunityRows:
             refreshed,
             self._drift(namespace, refreshed),
         )
+
+    def asked_at(self, namespace: str) -> int:
+        """See CommunityRows."""
+        return self._number(namespace, REFRESHED_COUNT) or 0
 
     def mark_refreshed(self, namespace: str, at: int) -> None:
         """See CommunityRows."""

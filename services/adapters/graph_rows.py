@@ -26,7 +26,7 @@ from services.jobs.models import EMBED_ENTITIES
 from services.retrieval.query import segment
 
 ACTIVE = (e.c.valid_to.is_(None), e.c.expired_at.is_(None))
-_REFRESHED_COUNT = "last_refresh_count"
+REFRESHED_COUNT = "last_refresh_count"
 STORED_COUNT = "extractions_stored"
 _NEVER = "0"
 
@@ -427,7 +427,7 @@ class SqlGraphRows(MarkedRows):
         """See GraphRows."""
         k = graph_metadata.c
         rows = self._connection.execute(sa.select(k.key, k.value).where(k.namespace == namespace))
-        hidden = (_REFRESHED_COUNT, "communities_refreshed_at")
+        hidden = (REFRESHED_COUNT, "communities_refreshed_at")
         kept = {row.key: int(row.value) for row in rows if row.key not in hidden and row.value.isdecimal()}
         active = sa.and_(*ACTIVE)
         count = sa.func.count()
@@ -453,7 +453,7 @@ class SqlGraphRows(MarkedRows):
             other.c.namespace == namespace, other.c.key == STORED_COUNT
         )
         due = stored.scalar_subquery() - sa.cast(k.value, sa.Integer) >= interval
-        first = {"namespace": namespace, "key": _REFRESHED_COUNT, "value": _NEVER}
+        first = {"namespace": namespace, "key": REFRESHED_COUNT, "value": _NEVER}
         new = insert(graph_metadata).values(first)
         taken = {"value": sa.cast(stored.scalar_subquery(), sa.Text)}
         new = new.on_conflict_do_update(index_elements=["namespace", "key"], set_=taken, where=due)

@@ -77,6 +77,12 @@ class SqlTextRows:
         page = sa.select(table.c.id).where(*tests).order_by(table.c.id).limit(limit)
         return list(self._connection.execute(page).scalars())
 
+    def newest(self) -> tuple[int, int]:
+        """See TextRows."""
+        ids = (sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)).scalar_subquery() for table in (m, c))
+        message, chunk = self._connection.execute(sa.select(*ids)).one()
+        return message, chunk
+
     def count_unread(self, namespace: str, *, replacing: str | None = None) -> int:
         """See TextRows."""
         counts = [

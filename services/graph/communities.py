@@ -107,6 +107,9 @@ class CommunityRows(Protocol):
     def stats(self, namespace: str) -> CommunityStats:
         """What the communities cover."""
 
+    def asked_at(self, namespace: str) -> int:
+        """How many extractions were stored when a refresh was last due."""
+
     def mark_refreshed(self, namespace: str, at: int) -> None:
         """Remember when the graph was read for the last detection."""
 
@@ -206,11 +209,15 @@ class Communities:
             wanted = (
                 [namespace] if namespace else [one for one in rows.namespaces() if _is_stale(rows.stats(one))]
             )
+            asked = rows.asked_at(namespace) if namespace else 0
         done = Counter[str]()
         for one in wanted:
             done.update(asdict(self.refresh(one, checkpoint=run.checkpoint)))
         with self._database.write() as unit:
             run.finish(unit, {"status": "refreshed", "namespaces": len(wanted), **done})
+            if namespace and unit.communities.asked_at(namespace) != asked:
+                # Of the same work the ledger kept this job, which had read the graph already.
+                unit.jobs.enqueue([refresh_job(namespace)])
 
     def refresh(self, namespace: str, *, checkpoint: Callable[[], None] = lambda: None) -> Refreshed:
         """Bring the communities in step with the graph; the partition first, then the texts.

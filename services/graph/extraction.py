@@ -148,8 +148,9 @@ class GraphExtraction:
         """
         self._replacing(replace_local=replace_local)
         payload = {"limit": limit, "replace_local": replace_local}
-        key = f"{limit}/{replace_local}"
         with self._database.write() as unit:
+            # One that waits for what it has found does not look again: what came since is other work.
+            key = f"{limit}/{replace_local}/{unit.texts.newest()}"
             return unit.jobs.enqueue([NewJob(BACKFILL_GRAPH, payload, namespace, key)])[0]
 
     def waiting(self, namespace: str, *, replace_local: bool = False) -> int:

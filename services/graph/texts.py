@@ -63,6 +63,9 @@ class TextRows(Protocol):
         Of chunks only those that `replacing` has read: which others are wanted, their ingestion says.
         """
 
+    def newest(self) -> tuple[int, int]:
+        """The highest ids of a message and of a chunk, of all namespaces."""
+
     def count_unread(self, namespace: str, *, replacing: str | None = None) -> int:
         """How many messages and chunks `next_unread` gives in all."""
 

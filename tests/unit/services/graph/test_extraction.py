@@ -405,6 +405,20 @@ def test_what_a_model_that_is_away_did_not_read_is_read_when_it_is_back(connecte
     assert facts(container) == [("Ann", "lives_in", "Rome")]
 
 
+def test_a_backfill_reads_what_came_while_another_one_waits_for_what_it_had_found(build):
+    container = build()
+    container.memory.remember("user", "Ann lives in Rome with Bob.")
+    first = container.graph_extraction.submit_backfill("default")
+    assert container.graph_extraction.submit_backfill("default") == first
+    Runner(container).run(claim(container, first))
+    assert job(container, first).state is JobState.WAITING
+    container.memory.remember("user", "Carl works at Initech with Dora.")
+    second = container.graph_extraction.submit_backfill("default")
+    work(container)
+    assert None not in readers(container)
+    assert container.graph_extraction.report([second]).texts == 1
+
+
 def test_what_is_forgotten_while_the_model_reads_it_is_not_stored(connected, server):
     container = connected()
     message = container.memory.remember("user", "Ann lives in Rome.")

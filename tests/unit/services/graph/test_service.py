@@ -514,6 +514,32 @@ def test_refresh_is_claimed_once_in_each_interval_of_extractions(build):
         assert not unit.graph.claim_refresh(NS, 0)
 
 
+def test_a_refresh_that_becomes_due_while_one_runs_follows_it(build):
+    container = build(memory__graph__community_refresh_interval=2)
+    for number in range(2):
+        store(container, f"Ann {number}|knows|Bob {number}")
+    (first,) = job_ids(container)
+    describe, during = container.communities._describe_all, []
+
+    def while_more_is_said(*given):
+        if not during:
+            during.extend(store(container, f"Cleo {number}|knows|Dora {number}") for number in range(2))
+            assert job_ids(container) == [first]
+        return describe(*given)
+
+    container.communities._describe_all = while_more_is_said
+    work(container)
+    assert len(job_ids(container)) == 2
+    assert container.communities.stats(namespace=NS).unassigned == 0
+
+
+def job_ids(container):
+    return [
+        row[0]
+        for row in rows(container, f"SELECT id FROM jobs WHERE kind = '{GRAPH_REFRESH.name}' ORDER BY id")
+    ]
+
+
 def test_without_an_interval_nothing_is_refreshed(build):
     container = build(memory__graph__community_refresh_interval=0)
     store(container, "Ann")
