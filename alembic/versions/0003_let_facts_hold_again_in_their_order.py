@@ -16,11 +16,6 @@ branch_labels: None = None
 depends_on: None = None
 
 BEFORE = {
-    "corrected_response_insert": (
-        "CREATE TRIGGER corrected_response_insert AFTER INSERT ON zeph_corrections BEGIN DELETE FROM "
-        "response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM "
-        "response_sources WHERE kind = 'message' AND source_id = new.target_message_id); END"
-    ),
     "corrected_response_update": (
         "CREATE TRIGGER corrected_response_update AFTER UPDATE OF target_message_id, lowers, retired_at "
         "ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT "
@@ -37,12 +32,6 @@ BEFORE = {
     ),
 }
 AFTER = {
-    "corrected_response_insert": (
-        "CREATE TRIGGER corrected_response_insert AFTER INSERT ON zeph_corrections BEGIN DELETE FROM "
-        "response_cache WHERE (namespace, cache_key) IN (SELECT namespace, cache_key FROM "
-        "response_sources WHERE kind = 'message' AND source_id = new.target_message_id); DELETE FROM "
-        "response_leases WHERE namespace = new.namespace; END"
-    ),
     "corrected_response_update": (
         "CREATE TRIGGER corrected_response_update AFTER UPDATE OF target_message_id, lowers, retired_at "
         "ON zeph_corrections BEGIN DELETE FROM response_cache WHERE (namespace, cache_key) IN (SELECT "

@@ -810,18 +810,21 @@ def _response_triggers(kind: str, table: str, columns: tuple[str, ...]) -> tuple
     )
 
 
-def _corrected_trigger(name: str, event: str) -> str:
-    remove = _responses_made_of("message", "new.target_message_id")
-    # Of what an answer is made that is made just now is not known yet.
-    made_now = "DELETE FROM response_leases WHERE namespace = new.namespace;"
-    return f"CREATE TRIGGER {name} AFTER {event} ON zeph_corrections BEGIN {remove} {made_now} END"
+def _corrected_trigger(name: str, event: str, *further: str) -> str:
+    statements = (_responses_made_of("message", "new.target_message_id"), *further)
+    return f"CREATE TRIGGER {name} AFTER {event} ON zeph_corrections BEGIN {' '.join(statements)} END"
 
 
 _RESPONSE_SQL = (
     *(sql for kind, source in _RESPONSE_SOURCES.items() for sql in _response_triggers(kind, *source)),
     # A message that somebody puts right answers nothing as it stands.
     _corrected_trigger("corrected_response_insert", "INSERT"),
-    _corrected_trigger("corrected_response_update", "UPDATE OF target_message_id, lowers, retired_at"),
+    _corrected_trigger(
+        "corrected_response_update",
+        "UPDATE OF target_message_id, lowers, retired_at",
+        # Of what an answer is made that is made just now is not known yet.
+        "DELETE FROM response_leases WHERE namespace = new.namespace;",
+    ),
 )
 
 # The fact that a correction lets hold again, and others that have to do with it.

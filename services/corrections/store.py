@@ -54,7 +54,7 @@ class CorrectionRows(EmbeddedRows, Protocol):
         """Delete it, its vectors through tombstones; whether it existed."""
 
     def stated_facts(self, namespace: str, message_id: MessageId) -> list[StatedFact]:
-        """The active facts of the graph that no other text states, by id."""
+        """The facts of the graph that no other text states, active or taken back by a correction, by id."""
 
     def retire_facts(self, correction_id: int, edge_ids: Sequence[int]) -> None:
         """Take back the facts, for as long as the correction is in force; others may have taken them back as well."""
