@@ -174,6 +174,8 @@ class Erasure:
     def messages(self, namespace: str, ids: Sequence[int]) -> Forgotten:
         """Messages, the summaries that retell them, corrections made of them, and every cached response."""
         counts: Counter[str] = Counter()
+        # Triggers remove some of them with what they are made of.
+        cached = self._cached(namespace)
         pending = set(ids)
         seen: set[int] = set()
         while pending:
@@ -186,12 +188,20 @@ class Erasure:
         if counts["messages"]:
             # Which of them retells what cannot be known, and all can be made again.
             for cache in (t.response_cache, t.model_replies):
-                cached = sa.delete(cache).where(cache.c.namespace == namespace)
-                counts["cached_responses"] += self._connection.execute(cached).rowcount
+                self._connection.execute(sa.delete(cache).where(cache.c.namespace == namespace))
             # Nor may an answer be stored that is being made just now.
             made_now = sa.delete(t.response_leases).where(t.response_leases.c.namespace == namespace)
             self._connection.execute(made_now)
+            counts["cached_responses"] = cached
         return Forgotten(**counts)
+
+    def _cached(self, namespace: str) -> int:
+        """How many answers of models are kept."""
+        kept = (
+            sa.select(sa.func.count()).where(cache.c.namespace == namespace)
+            for cache in (t.response_cache, t.model_replies)
+        )
+        return sum(int(self._connection.execute(count).scalar_one()) for count in kept)
 
     def conversation(self, namespace: str, conversation_id: int) -> Forgotten:
         """A conversation with its messages, summaries and the sessions that recorded it."""

@@ -559,7 +559,11 @@ class SqlJobRows:
         parent, child = t.alias(), t.alias()
         batch_lives = sa.exists().where(parent.c.id == t.c.parent_id, parent.c.state.in_(LIVE_STATES))
         must_stay = sa.exists().where(child.c.parent_id == t.c.id, child.c.state.not_in(final))
-        return self._connection.execute(sa.delete(t).where(*old, ~batch_lives, ~must_stay)).rowcount
+        count = sa.select(sa.func.count()).select_from(t)
+        before = self._connection.execute(count).scalar_one()
+        self._connection.execute(sa.delete(t).where(*old, ~batch_lives, ~must_stay))
+        # The children of a batch go with it, which SQLite does not count.
+        return before - self._connection.execute(count).scalar_one()
 
     def depths(self, *, now: int, namespace: str | None = None) -> list[QueueDepth]:
         """See JobRows. The estimate extrapolates the last minute's rate."""

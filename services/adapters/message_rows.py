@@ -14,7 +14,7 @@ from sqlalchemy.dialects.sqlite import insert
 from services import errors
 from services.adapters import message_search
 from services.adapters.embedding_marks import MarkedRows
-from services.adapters.erasure import Erasure, parts
+from services.adapters.erasure import Erasure, parts, with_ids
 from services.adapters.message_search import filter_sql, filter_values
 from services.adapters.scopes import scope_token
 from services.adapters.tables import AROUND_CHARACTERS, SESSION_GAP, shown_messages, undetected_messages
@@ -241,6 +241,14 @@ class SqlMessageRows(MarkedRows):
                 sa.update(m).where(*mine).values(deleted_at=self._clock.now())
             ).rowcount
         return deleted
+
+    def stored(self, namespace: str, ids: Sequence[MessageId]) -> set[MessageId]:
+        """See MessageRows."""
+        found = (
+            self._connection.execute(sa.select(m.c.id).where(*with_ids(m, namespace, part)))
+            for part in parts(ids)
+        )
+        return {MessageId(row.id) for rows in found for row in rows}
 
     def forget(self, namespace: str, ids: Sequence[MessageId]) -> Forgotten:
         """See MessageRows."""

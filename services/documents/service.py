@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -170,12 +170,13 @@ class IngestionPipeline:
         with self._database.read() as unit:
             known = unit.jobs.child_keys(parent, INGEST_FILE.name)
         seen: set[str] = set()
-        found = 0
+        # Sources are real paths, and a root may be a link.
+        roots = {printable(os.path.realpath(path)): False for path in request.paths}
         whole = True
         for part in _parts(walk([Path(path) for path in request.paths])):
             run.checkpoint()
             seen |= {item.source for item in part}
-            found += sum(isinstance(item, FoundFile) for item in part)
+            roots |= {root: True for root in roots if _has_file(root, part)}
             whole = whole and not any(isinstance(it, RefusedFile) and it.reason == "too_many" for it in part)
             fresh = [item for item in part if _key(item.source, parent) not in known]
             with self._database.write(durable=False) as unit:
@@ -183,10 +184,9 @@ class IngestionPipeline:
                 unit.jobs.enqueue(jobs)
                 refused = [item for item in fresh if isinstance(item, RefusedFile)]
                 unit.jobs.record([_refusal(item, request, parent) for item in refused])
-        # A folder in which nothing is readable is more likely an unmounted disk than a wish to forget everything,
-        # and what a walk did not reach is not gone.
-        if request.prune and found and whole:
-            self._prune(request, parent, seen)
+        # What a walk did not reach is not gone.
+        if request.prune and whole:
+            self._prune(request, parent, seen, roots)
         with self._database.write(durable=False) as unit:
             run.wait_for_children(unit)
 
@@ -328,15 +328,18 @@ class IngestionPipeline:
             collection = unit.documents.collection_of(document_id)
         return None if collection is None else self._spaces.for_writing(collection)
 
-    def _prune(self, request: IngestRequest, parent: int, seen: set[str]) -> None:
+    def _prune(self, request: IngestRequest, parent: int, seen: set[str], roots: Mapping[str, bool]) -> None:
+        """Forget what is gone from the folders of which the walk found a file."""
         with self._database.write(durable=False) as unit:
-            for root in request.paths:
-                # Sources are real paths, and the root may be a link.
-                below = printable(os.path.realpath(root))
-                stored = unit.documents.sources_below(request.namespace, request.collection, below)
+            for root, has_files in roots.items():
+                stored = unit.documents.sources_below(request.namespace, request.collection, root)
                 gone = {source: found for source, found in stored.items() if _is_gone(source, seen)}
                 # Files come while others are walked.
                 gone = {source: found for source, found in gone.items() if not Path(source).is_file()}
+                if not has_files:
+                    # More likely an unmounted disk than a wish to forget everything.
+                    unit.jobs.record([_spared(root, len(gone), request, parent)] if gone else [])
+                    continue
                 self._delete(unit, request.namespace, list(gone.values()))
                 outcome = {"status": Outcome.REMOVED}
                 unit.jobs.record(
@@ -382,6 +385,12 @@ def _key(source: str, parent: int) -> str:
     return f"{parent}/{source}"
 
 
+def _has_file(root: str, part: Sequence[FoundFile | RefusedFile]) -> bool:
+    """Whether one of the files lies below that folder."""
+    below = root.rstrip("/") + "/"
+    return any(isinstance(item, FoundFile) and item.source.startswith(below) for item in part)
+
+
 def _is_gone(source: str, seen: set[str]) -> bool:
     """Whether a walk that saw these did not come by it. A folder is seen only when it could not be walked."""
     return seen.isdisjoint([source, *map(str, PurePosixPath(source).parents)])
@@ -411,6 +420,15 @@ def _refusal(refused: RefusedFile, request: IngestRequest, parent: int) -> tuple
         "message": refused.message,
     }
     return _child(refused.source, request, parent), outcome
+
+
+def _spared(root: str, count: int, request: IngestRequest, parent: int) -> tuple[NewJob, dict[str, Any]]:
+    message = (
+        f"no file is left here, as when a disk is not mounted: its {count} documents stay. "
+        "`zeph documents remove` forgets them"
+    )
+    outcome = {"status": Outcome.SKIPPED, "source": root, "reason": "nothing_left", "message": message}
+    return _child(root, request, parent), outcome
 
 
 def _embed_job(namespace: str, document_id: int, parent: int | None = None) -> NewJob:

@@ -260,6 +260,8 @@ class Recall:
         legs: dict[str, Mapping[int, float]] = {}
         if mode is None and (stated := self._stated(question)):
             legs["graph"] = stated
+        if mode == "vector" and self._spaces.embedder is None:
+            degraded["vector"] = "embedding.provider is none: there are no vectors to search"
         by_words = mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight != 0)
         by_meaning = mode in ("vector", "hybrid") or (
             mode is None and config.enabled and config.vector_weight != 0

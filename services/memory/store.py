@@ -118,6 +118,9 @@ class MessageRows(EmbeddedRows, Protocol):
     def soft_delete(self, namespace: str, ids: Sequence[MessageId]) -> int:
         """Take messages out of every read at once; how many. Their vectors go by tombstones."""
 
+    def stored(self, namespace: str, ids: Sequence[MessageId]) -> set[MessageId]:
+        """Those of the ids that have a row, be it of a deleted message."""
+
     def forget(self, namespace: str, ids: Sequence[MessageId]) -> Forgotten:
         """Erase messages and what tells of them, vectors through tombstones.
 

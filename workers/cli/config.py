@@ -20,8 +20,24 @@ ConfigOption = Annotated[
 ]
 
 
+def _given(context: typer.Context, config: Path | None) -> tuple[Path | None, dict[str, object]]:
+    """The settings file and the overrides that are asked for, behind `config` or before it."""
+    given = context.obj or {}
+    return config or given.get("config"), given.get("overrides", {})
+
+
+def _located(context: typer.Context, config: Path | None) -> Path:
+    """Where zeph looks for its settings file, given these options."""
+    from services.settings import config_file
+
+    path, overrides = _given(context, config)
+    data_dir = overrides.get("data_dir")
+    return config_file(path, data_dir=Path(str(data_dir)) if data_dir else None)
+
+
 @app.command()
 def show(
+    context: typer.Context,
     *,
     config: ConfigOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
@@ -29,7 +45,7 @@ def show(
     """Print every setting and where it comes from; secrets are starred."""
     from services.settings import load_settings
 
-    rows = load_settings(config).describe()
+    rows = load_settings(*_given(context, config)).describe()
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(row) for row in rows], ensure_ascii=False, indent=2))
         return
@@ -42,14 +58,15 @@ def show(
 
 @app.command()
 def init(
+    context: typer.Context,
     *,
     path: Annotated[Path | None, typer.Option(help="Where to write; default: where zeph looks.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a settings file in which every setting is explained and commented out."""
-    from services.settings import config_file, default_config_toml
+    from services.settings import default_config_toml
 
-    target = config_file(path)
+    target = _located(context, path)
     if os.path.lexists(target) and not force:
         raise errors.SettingsError(f"{target} exists: use --force to replace it, or --path for another")
     try:
@@ -66,8 +83,6 @@ def init(
 
 
 @app.command("path")
-def show_path(*, config: ConfigOption = None) -> None:
+def show_path(context: typer.Context, *, config: ConfigOption = None) -> None:
     """Print where the settings file is, or would be."""
-    from services.settings import config_file
-
-    typer.echo(str(config_file(config)))
+    typer.echo(str(_located(context, config)))

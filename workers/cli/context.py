@@ -14,6 +14,7 @@ from workers.cli.session import (
     open_container,
     print_json,
     say,
+    the_conversation,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def context(
 ) -> None:
     """Print what is remembered that matters for a question, quoted for a prompt, within a token budget."""
     with open_container(context) as container:
+        if conversation is not None:
+            the_conversation(container, namespace or container.settings.namespace, conversation)
         container.preload_embedder()
         built = container.memory.build_context(
             query,

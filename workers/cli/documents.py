@@ -43,15 +43,17 @@ def remove(
     collection: Collection = None,
     namespace: Namespace = None,
 ) -> None:
-    """Forget documents: their chunks, index entries and vectors."""
+    """Forget documents: their chunks, index entries and vectors. All of them, or none if one is not there."""
     with open_container(context) as container:
-        count = container.ingestion.remove(
-            sources,
-            collection=collection or container.settings.memory.documents.collection,
-            namespace=namespace or container.settings.namespace,
-        )
-        if not count:
-            raise errors.NotFound(f"no document is called {sources[0]}: `zeph documents list` shows them")
+        mine = namespace or container.settings.namespace
+        where = collection or container.settings.memory.documents.collection
+        with container.database.read() as unit:
+            unknown = [source for source in sources if unit.documents.find(mine, where, source) is None]
+        if unknown:
+            raise errors.NotFound(
+                f"no document is called {unknown[0]}: `zeph documents list` shows them. Nothing was removed"
+            )
+        count = container.ingestion.remove(sources, collection=where, namespace=mine)
         if not container.settings.jobs.broker_url.get_secret_value():
             from workers.local import run_pending
 

@@ -21,6 +21,7 @@ from workers.cli.session import (
     say,
     table,
 )
+from workers.cli.snapshot import Force
 
 if TYPE_CHECKING:
     from services.bootstrap import Container
@@ -268,6 +269,7 @@ def export(
         Path | None, typer.Option("--output", "-o", help="File; default: standard output.")
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="Past facts too.")] = False,
+    force: Force = False,
     namespace: Namespace = None,
 ) -> None:
     """The whole graph for other programs."""
@@ -279,7 +281,7 @@ def export(
     if output is None:
         typer.echo(text, nl=False)
         return
-    _write(output, text)
+    _write(output, text, force=force)
     say(f"{output}: {len(whole.entities)} entities, {len(whole.edges)} facts", err=True)
 
 
@@ -295,6 +297,7 @@ def draw(
     limit: Annotated[int, typer.Option("--limit", "-k", min=2, max=300, help="Entities at most.")] = 60,
     as_of: AsOfTime = None,
     known_at: KnownAt = None,
+    force: Force = False,
     namespace: Namespace = None,
 ) -> None:
     """A picture of an entity and what is around it: one file for any browser, which needs no network."""
@@ -306,7 +309,8 @@ def draw(
         around = container.graph_recall.around(
             one, namespace=mine, max_hops=hops, max_entities=limit, as_of=_as_of(as_of, known_at)
         )
-    _write(output, drawn(around.entities, around.facts, focus=one.id, truncated=around.truncated))
+    text = drawn(around.entities, around.facts, focus=one.id, truncated=around.truncated)
+    _write(output, text, force=force)
     say(f"{output}: {len(around.entities)} entities, {len(around.facts)} facts")
 
 
@@ -340,8 +344,11 @@ def _print_hit(rank: int, fact: GraphFact) -> None:
     )
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, *, force: bool) -> None:
     try:
-        path.write_text(text, encoding="utf-8", errors="replace")
+        with path.open("w" if force else "x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except FileExistsError:
+        raise errors.InputError(f"{path} exists: use --force to replace it") from None
     except OSError as error:
         raise errors.InputError(f"{path} cannot be written: {error.strerror}") from error

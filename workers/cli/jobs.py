@@ -9,7 +9,16 @@ import typer
 
 from services import errors
 from services.jobs.models import INGEST_BATCH, JobState
-from workers.cli.session import AsJson, Namespace, iso_time, open_container, print_json, say, say_facts, table
+from workers.cli.session import (
+    AsJson,
+    OnlyNamespace,
+    iso_time,
+    open_container,
+    print_json,
+    say,
+    say_facts,
+    table,
+)
 
 if TYPE_CHECKING:
     from services.jobs.models import Job
@@ -31,7 +40,7 @@ def list_jobs(
     parent: Annotated[
         int | None, typer.Option(min=1, max=_LARGEST_ID, help="Only jobs of this batch.")
     ] = None,
-    namespace: Namespace = None,
+    namespace: OnlyNamespace = None,
     limit: Annotated[int, typer.Option("--limit", "-k", min=1, max=10_000, help="Jobs at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -120,7 +129,7 @@ def purge(
         float, typer.Option(min=0, max=36_500, help="Finished at least so many days ago.")
     ] = 30.0,
 ) -> None:
-    """Delete finished jobs from the ledger. What they stored stays."""
+    """Delete finished jobs of all namespaces from the ledger. What they stored stays."""
     if state not in (JobState.DONE, JobState.DEAD):
         raise errors.InputError(f"jobs that are {state} cannot be purged: cancel them first")
     with open_container(context) as container, container.database.write() as unit:

@@ -6,6 +6,7 @@ The modules imported here are light: what costs time is imported inside the comm
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -121,6 +122,8 @@ def main() -> None:
 
 def program() -> None:
     """`main` as a process: ends at once when the work is done, because taking the model apart costs 150 ms."""
+    # Systemd, containers and `timeout` interrupt a command in this way.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     _open_streams()
     try:
         main()

@@ -76,18 +76,28 @@ def forget(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase messages, a conversation or everything, with whatever retells it; prints what went."""
+    """Erase messages, a conversation or everything, with whatever retells it; prints what went.
+
+    All of the messages, or none if one is not there.
+    """
+    from services.ids import MessageId
+
     if everything and not yes:
         typer.confirm("Erase everything of this namespace, documents included?", abort=True, err=True)
     with open_container(context) as container:
+        wanted = [MessageId(each) for each in messages or ()]
+        with container.database.read() as unit:
+            known = unit.messages.stored(namespace or container.settings.namespace, wanted)
+        if unknown := [each for each in wanted if each not in known]:
+            raise errors.NotFound(
+                f"there is no message {unknown[0]}: `zeph history` shows them. Nothing was forgotten"
+            )
         gone = container.memory.forget(
-            messages=messages or (),  # type: ignore[arg-type]
+            messages=wanted,
             conversation=conversation_name(conversation),
             everything=everything,
             namespace=namespace,
         )
-        if messages and not gone.messages:
-            raise errors.NotFound(f"there is no message {messages[0]}: `zeph history` shows them")
         if not container.settings.jobs.broker_url.get_secret_value():
             from workers.local import run_pending
 

@@ -30,7 +30,7 @@ def remember(
     as_json: AsJson = False,
 ) -> None:
     """Store a message and return at once: found by its words now, by its meaning when a worker has embedded it."""
-    content = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\n") if text == "-" else text
+    content = _standard_input() if text == "-" else text
     if not content.strip():
         raise errors.InputError("there is nothing to remember: the text is empty")
     with open_container(context) as container:
@@ -46,5 +46,16 @@ def remember(
         print_json({"message": message})
         return
     say(f"remembered as message {message}")
+    if nuls := content.count("\x00"):
+        say(f"without {nuls} NUL characters, which no text holds", err=True)
     if alone:
         say("no broker is configured: `zeph worker` makes the vectors")
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode().rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise errors.InputError(
+            f"standard input is not UTF-8 at byte {error.start}: convert it first, for instance with iconv"
+        ) from None

@@ -58,6 +58,10 @@ Namespace = Annotated[
         callback=_checked_namespace,
     ),
 ]
+OnlyNamespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Only of this one; default: all.", callback=_checked_namespace),
+]
 Collection = Annotated[
     str | None,
     typer.Option("--collection", "-c", help="Document collection; default: memory.documents.collection."),

@@ -412,8 +412,20 @@ def test_prune_never_takes_everything_when_nothing_can_be_read(container, folder
     ingest(container, folder)
     for path in folder.iterdir():
         path.unlink()
-    assert ingest(container, folder, prune=True).outcomes == {}
+    batch = ingest(container, folder, prune=True)
+    assert batch.outcomes == {"skipped": 1}
+    assert "its 2 documents stay" in outcomes(container, batch)[folder.name].message
     assert sources(container) == {"a.txt", "b.txt"}
+
+
+def test_prune_takes_nothing_of_a_folder_that_is_empty_though_another_one_is_not(container, tmp_path):
+    write_files(tmp_path, {"one/a.txt": "a", "one/gone.txt": "g", "disk/b.txt": "b", "disk/c.txt": "c"})
+    ingest(container, tmp_path / "one", tmp_path / "disk")
+    for path in (tmp_path / "one" / "gone.txt", *(tmp_path / "disk").iterdir()):
+        path.unlink()
+    batch = ingest(container, tmp_path / "one", tmp_path / "disk", prune=True)
+    assert batch.outcomes == {"unchanged": 1, "removed": 1, "skipped": 1}
+    assert sources(container) == {"a.txt", "b.txt", "c.txt"}
 
 
 def test_prune_keeps_what_lies_below_a_folder_that_cannot_be_read_just_now(container, folder, monkeypatch):

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from services import errors
 from services.settings import load_settings
 from workers.cli.config import app
+from workers.cli.main import app as program
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +95,20 @@ def test_path_prefers_the_option_then_the_variable_then_the_data_folder(home, mo
     monkeypatch.setenv("ZEPH_CONFIG", "/etc/zeph.toml")
     assert zeph_config("path").output.strip() == "/etc/zeph.toml"
     assert zeph_config("path", "--config", "here.toml").output.strip() == "here.toml"
+
+
+def test_the_options_of_the_program_say_which_settings_are_meant(home, tmp_path, monkeypatch):
+    def zeph(*arguments):
+        return CliRunner().invoke(program, list(map(str, arguments)), catch_exceptions=False).output.strip()
+
+    mine = tmp_path / "mine" / "c.toml"
+    assert zeph("--config", mine, "config", "init") == f"wrote {mine}"
+    assert not (home / "config.toml").exists()
+    mine.write_text('namespace = "mine"\n')
+    shown = " ".join(zeph("--config", mine, "--data-dir", tmp_path / "d", "config", "show").split())
+    assert f'namespace = "mine" # file {mine}' in shown
+    assert f'data_dir = "{tmp_path / "d"}" # override' in shown
+    assert zeph("--config", mine, "config", "path") == str(mine)
+    assert zeph("--data-dir", tmp_path / "d", "config", "path") == str(tmp_path / "d" / "config.toml")
+    with pytest.raises(errors.SettingsError, match=r"nope\.toml"):
+        zeph("--config", "nope.toml", "config", "show")

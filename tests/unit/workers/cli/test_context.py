@@ -40,6 +40,11 @@ def test_documents_come_only_when_wanted(zeph, stored, monkeypatch):
     assert "chunk:1" not in zeph("context", "winch", "--no-documents").out
 
 
+def test_a_conversation_that_is_not_there_is_named(zeph, stored):
+    result = zeph("context", "winch", "--conversation", "nope")
+    assert (result.code, "no conversation 'nope'" in result.err) == (2, True)
+
+
 def test_nothing_remembered_is_nothing_to_quote(zeph, opened):
     result = zeph("context", "winch")
     assert (result.code, result.out) == (0, "")

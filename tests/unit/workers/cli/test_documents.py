@@ -34,7 +34,8 @@ def test_a_removed_document_takes_its_vectors_along_at_once(zeph, stored, opened
 
 
 def test_a_document_of_another_namespace_is_not_removed(zeph, stored, opened):
-    result = zeph("documents", "remove", "c.txt")
-    assert result.code == 2
-    assert "no document is called c.txt" in result.err
+    for sources in (["c.txt"], ["b.txt", "c.txt"]):
+        result = zeph("documents", "remove", *sources)
+        assert result.code == 2
+        assert "no document is called c.txt" in result.err
     assert rows(opened, "SELECT count(*) FROM documents") == [(3,)]

@@ -217,7 +217,11 @@ def test_a_picture_is_one_file(zeph, graph, tmp_path):
     assert (result.code, "5 entities, 4 facts" in result.out) == (0, True)
     assert "<svg" in target.read_text()
     assert zeph("graph", "draw", "Nobody", "-o", target).code == 2
-    then = zeph("graph", "draw", "Ada", "-o", target, "--as-of", "2022-01-01", "--hops", "1")
+    before = target.read_text()
+    assert "use --force to replace it" in zeph("graph", "draw", "Ada", "-o", target, "--hops", "1").err
+    assert "use --force" in zeph("graph", "export", "-o", target).err
+    assert target.read_text() == before
+    then = zeph("graph", "draw", "Ada", "-o", target, "--as-of", "2022-01-01", "--hops", "1", "--force")
     assert then.code == 0
     assert "Paris" in target.read_text()
 

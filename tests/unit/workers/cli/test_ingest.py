@@ -151,9 +151,10 @@ def everything_is_stored_once(opened):
     assert migrations.damage(opened.sqlite) == []
 
 
-def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(many, opened):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(many, opened, number):
     command = [PROGRAM, "ingest", many]
-    code, stderr = interrupted(command, opened, signal.SIGINT)
+    code, stderr = interrupted(command, opened, number)
     assert code == 130
     assert "interrupted: nothing is lost; run the same command again to go on" in stderr
     assert "Traceback" not in stderr

@@ -2,7 +2,7 @@ import pytest
 
 from services import errors
 from services.jobs.models import INGEST_BATCH, INGEST_FILE, JobState
-from tests.builders import claim, enqueue, finish, job, new_job
+from tests.builders import claim, enqueue, finish, job, new_job, rows, write_files
 
 
 @pytest.fixture
@@ -77,3 +77,14 @@ def test_purging_needs_no_more_than_an_age(zeph, dead, opened):
     assert zeph("jobs", "purge", "--older-than-days", "0").out == "1 jobs purged\n"
     assert job(opened, dead).state is JobState.DEAD
     assert zeph("jobs", "purge", "--older-than-days", "0", "--state", "dead").out == "1 jobs purged\n"
+
+
+def test_purging_counts_the_files_of_a_batch_and_the_list_is_of_all_namespaces_unless_one_is_named(
+    zeph, opened, tmp_path
+):
+    write_files(tmp_path / "docs", {"a.txt": "a", "b.txt": "b"})
+    assert zeph("ingest", tmp_path / "docs", "-n", "other").code == 0
+    count = rows(opened, "SELECT count(*) FROM jobs WHERE state = 'done'")[0][0]
+    assert len(zeph("jobs", "list", "--json").json) == count
+    assert zeph("jobs", "list", "-n", "default", "--json").json == []
+    assert zeph("jobs", "purge", "--older-than-days", "0").out == f"{count} jobs purged\n"

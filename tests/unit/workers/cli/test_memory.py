@@ -56,7 +56,16 @@ def test_everything_is_forgotten_only_when_that_is_confirmed(zeph, stored, opene
 
 
 def test_a_wrong_request_forgets_nothing(zeph, stored, opened):
-    for arguments in ((), (1, "--conversation", "a"), (4,), (99,), ("x",), ("--conversation", "c"), (2**70,)):
+    for arguments in (
+        (),
+        (1, "--conversation", "a"),
+        (4,),
+        (99,),
+        ("x",),
+        ("--conversation", "c"),
+        (2**70,),
+        (1, 99),
+    ):
         result = zeph("memory", "forget", *arguments)
         assert (result.code, result.out) == (2, ""), arguments
     assert rows(opened, "SELECT count(*) FROM messages") == [(4,)]

@@ -80,3 +80,10 @@ def test_what_is_printed_counts_as_accessed(zeph, opened, stored):
     with opened.database.read() as unit:
         found = unit.messages.get("default", [1, 2, 3])
     assert [message.access_count for message in found.values()] == [0, 0, 2]
+
+
+def test_a_search_by_meaning_alone_says_that_there_are_no_vectors(zeph, opened, monkeypatch):
+    assert zeph("remember", "the pump leaks").code == 0
+    monkeypatch.setenv("ZEPH_EMBEDDING__PROVIDER", "none")
+    assert "embedding.provider is none" in zeph("recall", "pump", "--mode", "vector").err
+    assert "degraded" not in zeph("recall", "pump").err

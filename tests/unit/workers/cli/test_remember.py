@@ -29,9 +29,18 @@ def test_options_reach_the_message(zeph, opened):
 
 
 def test_a_dash_reads_the_text_from_standard_input(zeph, opened, monkeypatch):
-    feed(monkeypatch, "två\nlines\n".encode() + b"\xff\n")
+    feed(monkeypatch, "två\nlines\n\n".encode())
     assert zeph("remember", "-").code == 0
-    assert rows(opened, "SELECT content FROM messages") == [("två\nlines\n\ufffd",)]
+    assert rows(opened, "SELECT content FROM messages") == [("två\nlines",)]
+
+
+def test_what_is_no_text_is_refused_and_what_is_left_out_of_one_is_said(zeph, opened, monkeypatch):
+    feed(monkeypatch, b"two\xff\n")
+    result = zeph("remember", "-")
+    assert (result.code, "not UTF-8 at byte 3" in result.err) == (2, True)
+    feed(monkeypatch, b"a\0b\0")
+    assert "without 2 NUL characters" in zeph("remember", "-").err
+    assert rows(opened, "SELECT content FROM messages") == [("ab",)]
 
 
 def test_nothing_is_remembered_of_a_wrong_request(zeph, opened, monkeypatch):
