@@ -345,8 +345,10 @@ def _print_hit(rank: int, fact: GraphFact) -> None:
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
+    # A pipe or a terminal holds nothing that could be lost.
+    anew = force or (path.exists() and not path.is_file())
     try:
-        with path.open("w" if force else "x", encoding="utf-8", errors="replace") as file:
+        with path.open("w" if anew else "x", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except FileExistsError:
         raise errors.InputError(f"{path} exists: use --force to replace it") from None

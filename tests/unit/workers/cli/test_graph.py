@@ -221,6 +221,7 @@ def test_a_picture_is_one_file(zeph, graph, tmp_path):
     assert "use --force to replace it" in zeph("graph", "draw", "Ada", "-o", target, "--hops", "1").err
     assert "use --force" in zeph("graph", "export", "-o", target).err
     assert target.read_text() == before
+    assert zeph("graph", "export", "-o", "/dev/null").code == 0
     then = zeph("graph", "draw", "Ada", "-o", target, "--as-of", "2022-01-01", "--hops", "1", "--force")
     assert then.code == 0
     assert "Paris" in target.read_text()
