@@ -334,6 +334,13 @@ def test_an_answer_is_not_stored_when_its_message_changed_while_it_was_made(cach
     assert cache.get(asked()) is None
 
 
+def test_the_receipt_of_forgetting_counts_the_answers_that_were_made_of_it(cache, container):
+    message = container.memory.remember("user", "it is noon")
+    cache.through(asked(), lambda: "noon", sources=[Source(SourceKind.MESSAGE, message)])
+    assert cache.get(asked()) is not None
+    assert container.memory.forget(messages=[message]).cached_responses == 1
+
+
 def test_an_answer_is_not_stored_when_somebody_called_its_sources_stale_while_it_was_made(cache, container):
     source = Source(SourceKind.MESSAGE, container.memory.remember("user", "it is noon"))
 
