@@ -132,7 +132,7 @@ class SqlCacheRows:
         removed = 0
         if sources:
             # Of what an answer is made that is made just now is not known yet.
-            self._connection.execute(sa.delete(lease).where(lease.c.namespace == namespace))
+            self._end_leases(namespace)
         for kind, ids in _by_kind(sources):
             for part in parts(ids):
                 keys = sa.select(s.c.cache_key).where(
@@ -144,8 +144,12 @@ class SqlCacheRows:
 
     def clear(self, namespace: str) -> int:
         """See CacheRows."""
-        self._connection.execute(sa.delete(lease).where(lease.c.namespace == namespace))
+        self._end_leases(namespace)
         return self._connection.execute(sa.delete(r).where(r.c.namespace == namespace)).rowcount
+
+    def _end_leases(self, namespace: str) -> None:
+        """Let no answer be stored that is being made just now."""
+        self._connection.execute(sa.delete(lease).where(lease.c.namespace == namespace))
 
     def expire(self, *, now: int, limit: int) -> int:
         """See CacheRows."""

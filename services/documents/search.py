@@ -11,7 +11,7 @@ from typing import Protocol
 from services import errors
 from services.documents.store import DocumentDatabase, Passage
 from services.embedding.points import row_of
-from services.embedding.spaces import VectorSpaces
+from services.embedding.spaces import NO_VECTORS, VectorSpaces
 from services.retrieval.fusion import Fused, Leg, fuse
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class DocumentSearch:
         if mode != "vector":
             legs.append(self._keyword(query, collection, namespace, depth))
         if mode == "vector" and self._spaces.embedder is None:
-            degraded["vector"] = "embedding.provider is none: there are no vectors to search"
+            degraded["vector"] = NO_VECTORS
         elif mode != "keyword":
             try:
                 legs.append(self._vector(query, collection, namespace, depth))

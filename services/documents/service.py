@@ -333,9 +333,12 @@ class IngestionPipeline:
         with self._database.write(durable=False) as unit:
             for root, has_files in roots.items():
                 stored = unit.documents.sources_below(request.namespace, request.collection, root)
-                gone = {source: found for source, found in stored.items() if _is_gone(source, seen)}
-                # Files come while others are walked.
-                gone = {source: found for source, found in gone.items() if not Path(source).is_file()}
+                gone = {
+                    source: found
+                    for source, found in stored.items()
+                    # Files come while others are walked.
+                    if _is_gone(source, seen) and not Path(source).is_file()
+                }
                 if not has_files:
                     # More likely an unmounted disk than a wish to forget everything.
                     unit.jobs.record([_spared(root, len(gone), request, parent)] if gone else [])

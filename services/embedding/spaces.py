@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 # An embedder for another identity than the configured one, or None where that cannot be had.
 OtherEmbedder = Callable[[EmbedderIdentity], Embedder | None]
 
+# Said where only vectors were asked for.
+NO_VECTORS = "embedding.provider is none: there are no vectors to search"
+
 
 @dataclass(frozen=True, slots=True)
 class Space:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.embedding.writing import removal_job
-from services.graph.store import GraphDatabase, GraphRows
+from services.graph.store import GraphDatabase, GraphUnit
 from services.jobs.models import EVICT_GRAPH, NewJob
 from services.jobs.run import JobRun
 from services.ports import Clock
@@ -59,20 +59,22 @@ class GraphEviction:
         days = self._retention_days if retention_days is None else retention_days
         cap = self._max_entities if max_entities is None else max_entities
         before = self._clock.now() - days * _DAY
-        expired = capped = 0
-        while True:
-            checkpoint()
-            with self._database.write(durable=False) as unit:
-                step = unit.graph.delete_expired(namespace, before=before, limit=_PER_STEP)
-            expired += step
-            if step < _PER_STEP:
-                break
-        orphans = self._delete(
-            namespace, lambda rows: rows.orphans(namespace, before=before, limit=_PER_STEP), checkpoint
+        expired = self._in_steps(
+            lambda unit: unit.graph.delete_expired(namespace, before=before, limit=_PER_STEP), checkpoint
         )
+        orphans = self._in_steps(
+            lambda unit: _delete(
+                unit, namespace, unit.graph.orphans(namespace, before=before, limit=_PER_STEP)
+            ),
+            checkpoint,
+        )
+        capped = 0
         if cap > 0:
-            capped = self._delete(
-                namespace, lambda rows: rows.excess(namespace, keep=cap, limit=_PER_STEP), checkpoint
+            capped = self._in_steps(
+                lambda unit: _delete(
+                    unit, namespace, unit.graph.excess(namespace, keep=cap, limit=_PER_STEP)
+                ),
+                checkpoint,
             )
         return GraphEvictionReport(expired, orphans, capped)
 
@@ -88,20 +90,25 @@ class GraphEviction:
         with self._database.write() as unit:
             run.finish(unit, outcome)
 
-    def _delete(
-        self, namespace: str, chosen: Callable[[GraphRows], list[int]], checkpoint: Callable[[], None]
-    ) -> int:
-        """Delete in steps what is chosen in the same transaction: a fact that comes meanwhile would go with it."""
-        entities = 0
+    def _in_steps(self, step: Callable[[GraphUnit], int], checkpoint: Callable[[], None]) -> int:
+        """Repeat a step in transactions of its own until it deletes less than it might; how many rows in all.
+
+        It chooses what it deletes: a fact that came between would go as well.
+        """
+        total = 0
         while True:
             checkpoint()
             with self._database.write(durable=False) as unit:
-                ids = chosen(unit.graph)
-                erased = unit.graph.delete_entities(namespace, ids)
-                unit.jobs.enqueue([removal_job(namespace)] if erased.vectors else [])
-            entities += erased.entities
-            if len(ids) < _PER_STEP:
-                return entities
+                deleted = step(unit)
+            total += deleted
+            if deleted < _PER_STEP:
+                return total
+
+
+def _delete(unit: GraphUnit, namespace: str, ids: list[int]) -> int:
+    erased = unit.graph.delete_entities(namespace, ids)
+    unit.jobs.enqueue([removal_job(namespace)] if erased.vectors else [])
+    return erased.entities
 
 
 def evict_job(namespace: str) -> NewJob:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from services import errors
 from services.embedding.points import message_point_ids, row_of
-from services.embedding.spaces import Space, VectorSpaces
+from services.embedding.spaces import NO_VECTORS, Space, VectorSpaces
 from services.ids import MessageId
 from services.memory.identifiers import Identifier, identifiers
 from services.memory.models import Message, MessageFilter
@@ -261,7 +261,7 @@ class Recall:
         if mode is None and (stated := self._stated(question)):
             legs["graph"] = stated
         if mode == "vector" and self._spaces.embedder is None:
-            degraded["vector"] = "embedding.provider is none: there are no vectors to search"
+            degraded["vector"] = NO_VECTORS
         by_words = mode in ("keyword", "hybrid") or (mode is None and config.keyword_weight != 0)
         by_meaning = mode in ("vector", "hybrid") or (
             mode is None and config.enabled and config.vector_weight != 0
